@@ -1,7 +1,7 @@
 //! Starts, stops, kills and pauses the real servers: NATS, Redis, Kafka, MariaDB and the three services.
 //!
 //! `./dev`, the tests and the load test all use this one crate. Everything listens on loopback only, with generated
-//! passwords; a value that is dropped kills what it started, unless it was started detached (`./dev up`).
+//! passwords; a value that is dropped kills what it started, unless it was released (`./dev up`).
 
 pub mod cluster;
 pub mod http;
@@ -20,5 +20,7 @@ pub mod secrets;
 pub mod services;
 pub mod state;
 
+pub use cluster::{Cluster, Options};
 pub use infra::{Infra, InfraOptions};
 pub use managed::Managed;
+pub use state::State;
