@@ -2,8 +2,6 @@
 
 use lapwing_proto::record::{Record, Settings, record::Body};
 
-use crate::Kind;
-
 /// A member's time in a conversation: it sees from_seq ≤ seq ≤ to_seq (0 = to_seq is open: still a member).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Member {
@@ -49,36 +47,9 @@ impl Header {
     pub fn fold(&mut self, record: &Record) {
         self.head = record.seq;
         self.n = record.n;
-        match &record.body {
-            Some(Body::Created(created)) => {
-                self.member_count = created.member_count;
-                self.set(created.settings.as_ref());
-            }
-            Some(Body::MembersAdded(added)) => self.member_count = added.member_count,
-            Some(Body::MembersRemoved(removed)) => self.member_count = removed.member_count,
-            Some(Body::Settings(settings)) => self.set(Some(settings)),
-            _ => {}
-        }
-    }
-
-    fn set(&mut self, settings: Option<&Settings>) {
-        self.history_for_new_members = settings.is_some_and(|settings| settings.history_for_new_members);
-    }
-
-    /// `head:n:count:history`, as stored in Redis.
-    pub fn encode(&self) -> String {
-        format!("{}:{}:{}:{}", self.head, self.n, self.member_count, u8::from(self.history_for_new_members))
-    }
-
-    pub fn decode(text: &str) -> Option<Self> {
-        let mut parts = text.split(':');
-        let mut next = || parts.next()?.parse::<u64>().ok();
-        Some(Self {
-            head: next()?,
-            n: next()?,
-            member_count: u32::try_from(next()?).ok()?,
-            history_for_new_members: next()? == 1,
-        })
+        let (count, history) = header_changes(record);
+        self.member_count = count.unwrap_or(self.member_count);
+        self.history_for_new_members = history.unwrap_or(self.history_for_new_members);
     }
 }
 
@@ -89,13 +60,13 @@ pub enum MemberChange<'a> {
     Left { user: &'a str, to_seq: u64 },
 }
 
-/// The membership changes of a record; `history` is the conversation's setting after folding it.
-pub fn member_changes(record: &Record, history: bool) -> Vec<MemberChange<'_>> {
-    let all = history || Kind::of_conversation(&record.conversation) != Some(Kind::Group);
-    let from_seq = if all { 1 } else { record.seq };
+/// The membership changes of a record: a function of the record alone, so that every view can apply it blindly.
+pub fn member_changes(record: &Record) -> Vec<MemberChange<'_>> {
     match &record.body {
-        Some(Body::Created(created)) => joined(&created.members, from_seq),
-        Some(Body::MembersAdded(added)) => joined(&added.users, from_seq),
+        Some(Body::Created(created)) => joined_from(&created.members, record.seq),
+        Some(Body::MembersAdded(added)) => {
+            joined_from(&added.users, if added.from_seq == 0 { record.seq } else { added.from_seq })
+        }
         Some(Body::MembersRemoved(removed)) => {
             removed.users.iter().map(|user| MemberChange::Left { user, to_seq: record.seq }).collect()
         }
@@ -103,6 +74,54 @@ pub fn member_changes(record: &Record, history: bool) -> Vec<MemberChange<'_>> {
     }
 }
 
-fn joined(users: &[String], from_seq: u64) -> Vec<MemberChange<'_>> {
+fn joined_from(users: &[String], from_seq: u64) -> Vec<MemberChange<'_>> {
     users.iter().map(|user| MemberChange::Joined { user, from_seq }).collect()
+}
+
+/// What a record says about its conversation beside head and n: new member count, new setting for new members.
+pub fn header_changes(record: &Record) -> (Option<u32>, Option<bool>) {
+    let history = |settings: Option<&Settings>| settings.is_some_and(|s| s.history_for_new_members);
+    match &record.body {
+        Some(Body::Created(created)) => {
+            (Some(created.member_count), Some(history(created.settings.as_ref())))
+        }
+        Some(Body::MembersAdded(added)) => (Some(added.member_count), None),
+        Some(Body::MembersRemoved(removed)) => (Some(removed.member_count), None),
+        Some(Body::Settings(settings)) => (None, Some(history(Some(settings)))),
+        _ => (None, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lapwing_proto::record::{Created, MembersAdded, MembersRemoved};
+
+    use super::*;
+
+    fn record(seq: u64, n: u64, body: Body) -> Record {
+        Record { seq, n, conversation: "grp.g".into(), body: Some(body), ..Record::default() }
+    }
+
+    #[test]
+    fn members_see_from_their_join_to_their_removal() {
+        let added = MembersAdded { users: vec!["eve".into()], member_count: 2, ..MembersAdded::default() };
+        let added = record(5, 3, Body::MembersAdded(added));
+        assert_eq!(member_changes(&added), [MemberChange::Joined { user: "eve", from_seq: 5 }]);
+        let removed = MembersRemoved { users: vec!["eve".into()], member_count: 1 };
+        let removed = record(9, 6, Body::MembersRemoved(removed));
+        assert_eq!(member_changes(&removed), [MemberChange::Left { user: "eve", to_seq: 9 }]);
+        let member = Member { from_seq: 5, to_seq: 9 };
+        assert_eq!([4, 5, 9, 10].map(|seq| member.sees(seq)), [false, true, true, false]);
+        assert_eq!(Member::decode(&member.encode()), Some(member));
+    }
+
+    #[test]
+    fn the_header_follows_the_newest_record() {
+        let mut header = Header::default();
+        let settings = Some(Settings { history_for_new_members: true, ..Settings::default() });
+        let created = Created { member_count: 3, settings, ..Created::default() };
+        header.fold(&record(1, 0, Body::Created(created)));
+        header.fold(&record(2, 1, Body::Message(Default::default())));
+        assert_eq!(header, Header { head: 2, n: 1, member_count: 3, history_for_new_members: true });
+    }
 }

@@ -9,6 +9,7 @@ pub mod kind;
 pub mod outcome;
 pub mod position;
 pub mod record;
+pub mod view;
 
 pub use bucket::{Bucket, PartitionId, RangeMap};
 pub use fold::{Header, Member};
@@ -16,3 +17,4 @@ pub use ids::ConversationKey;
 pub use kind::Kind;
 pub use outcome::{Code, Refusal};
 pub use position::{Position, Verdict, Void};
+pub use view::{Family, MidEntry, Op};

@@ -1,0 +1,22 @@
+-- A page of the hot window with what decides who may see it, from one snapshot (R-PST-9, I9).
+--   KEYS  applied, head, hot, members
+--   ARGV  user ('' = no member asked for), from, to, limit, '1' = the newest ones of from…to, else the oldest
+-- Returns {position, head, n, member count, history, persisted, member, lowest seq in the window, event …}; the strings are '' when absent.
+local page = { redis.call('GET', KEYS[1]) or '' }
+if page[1] == '' then return page end
+local head = redis.call('HMGET', KEYS[2], 'h', 'n', 'c', 'y', 'p')
+for f = 1, 5 do page[1 + f] = head[f] or '' end
+page[7] = ARGV[1] ~= '' and redis.call('HGET', KEYS[4], ARGV[1]) or ''
+local first = redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')
+page[8] = first[2] or ''
+local limit = tonumber(ARGV[4])
+if limit > 0 then
+  local events
+  if ARGV[5] == '1' then
+    events = redis.call('ZREVRANGEBYSCORE', KEYS[3], ARGV[3], ARGV[2], 'LIMIT', 0, limit)
+  else
+    events = redis.call('ZRANGEBYSCORE', KEYS[3], ARGV[2], ARGV[3], 'LIMIT', 0, limit)
+  end
+  for i = 1, #events do page[8 + i] = events[i] end
+end
+return page
