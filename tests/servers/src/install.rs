@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-pub use apt::{apt_install, distribution_services, policy_left_behind};
+pub use apt::{apt_install, clear_leftovers, distribution_services, policy_left_behind};
 
 use crate::paths;
 

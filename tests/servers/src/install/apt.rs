@@ -100,7 +100,8 @@ pub fn policy_left_behind() -> bool {
     std::fs::read_to_string(POLICY).is_ok_and(|text| text.contains(MARK))
 }
 
-pub(super) fn clear_leftovers() -> Result<()> {
+/// Takes away the `policy-rc.d` of an installation that was interrupted.
+pub fn clear_leftovers() -> Result<()> {
     if policy_left_behind() && paths::uid() == 0 {
         restore().context("cannot remove the policy-rc.d that an earlier installation left")?;
     }
