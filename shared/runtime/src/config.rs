@@ -278,7 +278,12 @@ mod tests {
         #[command(flatten)]
         common: Common,
         /// Redis instances
-        #[arg(long, env = "LAPWING_TEST_REDIS", value_delimiter = ',', default_value = "redis://:pw@h1:1,redis://h2:2")]
+        #[arg(
+            long,
+            env = "LAPWING_TEST_REDIS",
+            value_delimiter = ',',
+            default_value = "redis://:pw@h1:1,redis://h2:2"
+        )]
         redis: Vec<SecretUrl>,
         /// A required secret
         #[arg(long, env = "LAPWING_TEST_JWT")]
@@ -316,7 +321,15 @@ mod tests {
     #[test]
     fn print_config_names_each_key_with_its_source_and_no_secret() {
         let printed = load_from::<Config>(
-            args(&["--node", "g1", "--jwt", "hunter2", "--print-config", "--nats-url", "nats://lw:sesame@h:1"]),
+            args(&[
+                "--node",
+                "g1",
+                "--jwt",
+                "hunter2",
+                "--print-config",
+                "--nats-url",
+                "nats://lw:sesame@h:1",
+            ]),
             &|_| None,
         )
         .unwrap();
@@ -355,7 +368,10 @@ mod tests {
     #[test]
     fn urls_are_redacted_wherever_they_stand() {
         assert_eq!(redact_urls("nats://token@h:1"), "nats://***@h:1");
-        assert_eq!(redact_urls("to mysql://u:p@ss@h/db?x=1 and redis://h"), "to mysql://u:***@h/db?x=1 and redis://h");
+        assert_eq!(
+            redact_urls("to mysql://u:p@ss@h/db?x=1 and redis://h"),
+            "to mysql://u:***@h/db?x=1 and redis://h"
+        );
         assert_eq!(redact_urls("127.0.0.1:9092"), "127.0.0.1:9092");
     }
 }

@@ -192,9 +192,8 @@ impl<T> Sender<T> {
         loop {
             let room = self.shared.space.notified();
             let budget_room = budget::room(self.shared.budget.as_deref());
-            tokio::pin!(room, budget_room);
+            tokio::pin!(room);
             room.as_mut().enable();
-            budget_room.as_mut().enable();
             item = match self.shared.offer(item, weight) {
                 Err(PushError::Full(item)) => item,
                 other => return other,

@@ -52,20 +52,18 @@ impl Budget {
 
 /// Waits for room in a budget, for ever if there is none to wait for.
 pub(super) fn room(budget: Option<&Budget>) -> Room<'_> {
-    Room(budget.map(|budget| Box::pin(budget.space.notified())))
+    let mut notified = budget.map(|budget| Box::pin(budget.space.notified()));
+    if let Some(notified) = &mut notified {
+        notified.as_mut().enable();
+    }
+    Room(notified)
 }
 
 pub(super) struct Room<'a>(Option<Pin<Box<Notified<'a>>>>);
 
 impl Room<'_> {
-    pub(super) fn enable(mut self: Pin<&mut Self>) {
-        if let Some(notified) = &mut self.0 {
-            notified.as_mut().enable();
-        }
-    }
-
-    pub(super) async fn wait(mut self: Pin<&mut Self>) {
-        match &mut self.0 {
+    pub(super) async fn wait(self) {
+        match self.0 {
             Some(notified) => notified.await,
             None => std::future::pending().await,
         }

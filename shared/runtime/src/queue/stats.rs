@@ -65,8 +65,7 @@ pub(super) struct Counters {
 
 impl Counters {
     fn new(queue: &'static str) -> Self {
-        let enqueue =
-            |result: &'static str| metrics::counter!(names::ENQUEUE_TOTAL, "queue" => queue, "result" => result);
+        let enqueue = |result: &'static str| metrics::counter!(names::ENQUEUE_TOTAL, "queue" => queue, "result" => result);
         Self {
             accepted: enqueue("ok"),
             full: enqueue("full"),
