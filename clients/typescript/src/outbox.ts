@@ -1,0 +1,264 @@
+import { publishDelayMs, type Random } from "./backoff.js";
+import { SdkError } from "./errors.js";
+import type { Content, LapwingEvent, PublishOutcome, Target } from "./types.js";
+
+/** The clocks of one moment. `server` is the server's time as this connection knows it. */
+export interface Now {
+  mono: number;
+  wall: number;
+  server?: number;
+}
+
+/** A message that has no outcome yet. All but the last block is written to the store. */
+export interface Pending {
+  clientMid: string;
+  target: Target;
+  content: Content;
+  receipt: boolean;
+  order: number;
+  attempts: number;
+  /** Attempts that a server refused: these are surely not in the log. The others may be. */
+  refused: number;
+  firstWallMs: number;
+  firstServerMs?: number;
+
+  firstMonoMs?: number;
+  giveUpAtMs?: number;
+  inFlight: boolean;
+  lastError?: SdkError;
+}
+
+export interface Settled {
+  entry: Pending;
+  outcome: PublishOutcome;
+}
+
+interface Lane {
+  entries: Pending[];
+  notBefore: number;
+  refusals: number;
+  window: number;
+}
+
+export interface Stand {
+  conversation: string;
+  seq: number;
+  n: number;
+  sentAtMs: number;
+  duplicate: boolean;
+}
+
+/** Unanswered publishes of one conversation on the wire at a time. */
+const LANE_WINDOW = 16;
+const RETRY_MARGIN_MS = 10 * 60_000;
+
+function laneKey(target: Target): string {
+  return "conversation" in target ? `c ${target.conversation}` : `u ${target.toUser}`;
+}
+
+/**
+ * Messages on their way to an outcome: a core without IO. Each conversation is a lane, sent in order; a refusal holds
+ * back what stands behind it (R-SEQ-11), and a message that may already be in the log is never reported as rejected.
+ */
+export class Outbox {
+  private readonly lanes = new Map<string, Lane>();
+  private readonly byMid = new Map<string, Pending>();
+  private settled: Settled[] = [];
+  private retryLimitMs = 2 * 3_600_000 - RETRY_MARGIN_MS;
+
+  /** @param nextOrder by default a figure that is greater in each later run, so that old messages go first */
+  constructor(
+    private readonly random: Random = Math.random,
+    private nextOrder = Date.now() * 1_000,
+  ) {}
+
+  /** Older than the window less 10 min (never less than half of the window): not sent again. */
+  setDedupeWindow(windowMs: number): void {
+    this.retryLimitMs = Math.max(windowMs - RETRY_MARGIN_MS, windowMs / 2);
+  }
+
+  get size(): number {
+    return this.byMid.size;
+  }
+
+  has(clientMid: string): boolean {
+    return this.byMid.has(clientMid);
+  }
+
+  entries(): Pending[] {
+    return [...this.byMid.values()].sort((a, b) => a.order - b.order);
+  }
+
+  add(init: Pick<Pending, "clientMid" | "target" | "content" | "receipt" | "giveUpAtMs">): Pending {
+    if (this.byMid.has(init.clientMid)) throw new Error(`client_mid ${init.clientMid} is already on its way`);
+    const entry: Pending = { ...init, order: this.nextOrder, attempts: 0, refused: 0, firstWallMs: 0, inFlight: false };
+    this.insert(entry);
+    return entry;
+  }
+
+  /** Messages of an earlier run: they go before those of this one. */
+  restore(entries: Pending[]): void {
+    for (const entry of entries) {
+      if (!this.byMid.has(entry.clientMid)) this.insert({ ...entry, inFlight: false });
+    }
+  }
+
+  private insert(entry: Pending): void {
+    this.nextOrder = Math.max(this.nextOrder, entry.order + 1);
+    this.byMid.set(entry.clientMid, entry);
+    const key = laneKey(entry.target);
+    const lane = this.lanes.get(key) ?? { entries: [], notBefore: 0, refusals: 0, window: LANE_WINDOW };
+    lane.entries.push(entry);
+    lane.entries.sort((a, b) => a.order - b.order);
+    this.lanes.set(key, lane);
+  }
+
+  /** The next message to send. Its attempt is counted and dated here: write the entry down, then send it. */
+  take(now: Now): Pending | undefined {
+    this.expire(now);
+    for (const lane of this.lanes.values()) {
+      const inFlight = lane.entries.filter((entry) => entry.inFlight).length;
+      if (now.mono < lane.notBefore || inFlight >= lane.window) continue;
+      const entry = lane.entries.find((candidate) => !candidate.inFlight);
+      if (!entry) continue;
+      if (entry.attempts === 0) {
+        entry.firstWallMs = now.wall;
+        entry.firstMonoMs = now.mono;
+        if (now.server !== undefined) entry.firstServerMs = now.server;
+      }
+      entry.attempts += 1;
+      entry.inFlight = true;
+      return entry;
+    }
+    return undefined;
+  }
+
+  /** Age of the first attempt. After a restart no monotonic clock reaches back: the server's time, then the wall clock. */
+  ageMs(entry: Pending, now: Now): number {
+    if (entry.attempts === 0) return 0;
+    const byServer = entry.firstServerMs !== undefined && now.server !== undefined ? now.server - entry.firstServerMs : -Infinity;
+    if (entry.firstMonoMs !== undefined) return Math.max(now.mono - entry.firstMonoMs, byServer, 0);
+    const age = Math.max(byServer, now.wall - entry.firstWallMs);
+    // A clock that went back by more than the margin tells no age: such a message is too old for certain safety.
+    return age < -RETRY_MARGIN_MS ? Infinity : Math.max(age, 0);
+  }
+
+  accepted(clientMid: string, stand: Stand): void {
+    const entry = this.byMid.get(clientMid);
+    if (!entry) return;
+    const { duplicate, ...rest } = stand;
+    const lane = this.lanes.get(laneKey(entry.target));
+    if (lane) Object.assign(lane, { notBefore: 0, refusals: 0, window: LANE_WINDOW });
+    this.settle(entry, { outcome: duplicate ? "duplicate" : "accepted", clientMid, attempts: entry.attempts, ...rest });
+  }
+
+  /** The sender's own event may come before the answer, or instead of one that was lost: it stands in the log. */
+  ownEvent(event: LapwingEvent): void {
+    const { conversation, seq, n, sentAtMs } = event;
+    this.accepted(event.clientMid, { conversation, seq, n, sentAtMs, duplicate: false });
+  }
+
+  /** An error answer to one attempt. */
+  refused(clientMid: string, error: SdkError, now: Now): void {
+    const entry = this.byMid.get(clientMid);
+    if (!entry) return;
+    entry.lastError = error;
+    entry.inFlight = false;
+    if (error.outcomeClass !== "unknown") entry.refused += 1;
+    if (error.outcomeClass === "rejected") {
+      this.fail(entry, error);
+    } else {
+      this.holdBack(entry, error.retryAfterMs, now);
+    }
+  }
+
+  /** No answer to one attempt, on a connection that still stands. */
+  unanswered(clientMid: string, error: SdkError, now: Now): void {
+    const entry = this.byMid.get(clientMid);
+    if (!entry) return;
+    entry.lastError = error;
+    entry.inFlight = false;
+    this.holdBack(entry, 0, now);
+  }
+
+  /** The attempt was counted but never left this process. */
+  notSent(clientMid: string): void {
+    const entry = this.byMid.get(clientMid);
+    if (!entry?.inFlight) return;
+    entry.inFlight = false;
+    entry.refused += 1;
+  }
+
+  disconnected(): void {
+    for (const entry of this.byMid.values()) entry.inFlight = false;
+    for (const lane of this.lanes.values()) Object.assign(lane, { notBefore: 0, refusals: 0, window: LANE_WINDOW });
+  }
+
+  /** Settles what is too old or given up; called by `take`, and by the shell while there is no connection. */
+  expire(now: Now): void {
+    for (const entry of [...this.byMid.values()]) {
+      if (entry.giveUpAtMs !== undefined && now.mono >= entry.giveUpAtMs) {
+        this.fail(entry, this.wordFor(entry, "gave_up", "the time given by the application is over"));
+      } else if (!entry.inFlight && this.ageMs(entry, now) >= this.retryLimitMs) {
+        const error = this.wordFor(entry, "too_old", "its first attempt is too old to be told apart from a new message");
+        this.settle(entry, { outcome: "unknown", clientMid: entry.clientMid, attempts: entry.attempts, error });
+      }
+    }
+  }
+
+  drain(): Settled[] {
+    const settled = this.settled;
+    this.settled = [];
+    return settled;
+  }
+
+  /** When `take` may have something that it has not now (monotonic ms). */
+  nextWake(now: Now): number | undefined {
+    const times: number[] = [];
+    for (const lane of this.lanes.values()) {
+      if (lane.notBefore > now.mono && lane.entries.some((entry) => !entry.inFlight)) times.push(lane.notBefore);
+    }
+    for (const entry of this.byMid.values()) {
+      if (entry.giveUpAtMs !== undefined) times.push(entry.giveUpAtMs);
+      if (entry.attempts > 0 && !entry.inFlight) times.push(now.mono + this.retryLimitMs - this.ageMs(entry, now));
+    }
+    return times.length > 0 ? Math.min(...times) : undefined;
+  }
+
+  private holdBack(entry: Pending, retryAfterMs: number, now: Now): void {
+    const lane = this.lanes.get(laneKey(entry.target));
+    if (!lane) return;
+    lane.refusals += 1;
+    lane.window = 1;
+    lane.notBefore = Math.max(lane.notBefore, now.mono + publishDelayMs(lane.refusals, retryAfterMs, this.random));
+  }
+
+  /** Rejected only if every attempt was refused; else a copy may stand, and the code is only the reason (R-ACK-6). */
+  private fail(entry: Pending, error: SdkError): void {
+    const outcome = entry.attempts > entry.refused ? "unknown" : "rejected";
+    this.settle(entry, { outcome, clientMid: entry.clientMid, attempts: entry.attempts, error });
+  }
+
+  private settle(entry: Pending, outcome: PublishOutcome): void {
+    this.byMid.delete(entry.clientMid);
+    const key = laneKey(entry.target);
+    const lane = this.lanes.get(key);
+    if (lane) {
+      lane.entries = lane.entries.filter((other) => other !== entry);
+      if (lane.entries.length === 0) this.lanes.delete(key);
+    }
+    this.settled.push({ entry, outcome });
+  }
+
+  private wordFor(entry: Pending, name: string, why: string): SdkError {
+    const last = entry.lastError;
+    return new SdkError({
+      step: "publish",
+      address: last?.address ?? "",
+      code: last?.code ?? 0,
+      name,
+      message: last ? `${why}; last answer: ${last.message}` : why,
+      traceId: last?.traceId ?? "",
+    });
+  }
+}
