@@ -13,7 +13,7 @@ use crate::ports::{self, Port};
 use crate::redis::Redis;
 use crate::services::{Common, Gateway, Service};
 use crate::state::{Endpoints, GatewayEndpoint, NodeEndpoint, State};
-use crate::{http, secrets};
+use crate::{http, paths, secrets};
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -27,6 +27,8 @@ pub struct Options {
     pub log_filter: String,
     /// Environment for all services, after and above the contract's.
     pub env: Vec<(String, String)>,
+    /// Where the services' programs are. None: `LAPWING_BIN_DIR`, or beside the running program.
+    pub bin_dir: Option<PathBuf>,
     /// None: a folder of its own, removed at the end.
     pub folder: Option<PathBuf>,
     /// The ports of `./dev up` (7100 …, the next free one if taken) instead of any free ones.
@@ -44,6 +46,7 @@ impl Default for Options {
             log: "human".to_owned(),
             log_filter: "info".to_owned(),
             env: Vec::new(),
+            bin_dir: None,
             folder: None,
             usual_ports: false,
             detached: false,
@@ -96,6 +99,7 @@ impl Cluster {
         let (operator_key_file, operator_key) = secrets::kept(&secret_folder, "operator_key")?;
         let common = Common {
             folder: infra.folder().to_path_buf(),
+            bin_dir: options.bin_dir.clone().unwrap_or_else(paths::bin_dir),
             profile: options.profile.clone(),
             log: options.log.clone(),
             log_filter: options.log_filter.clone(),

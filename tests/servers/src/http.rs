@@ -96,7 +96,8 @@ fn unchunk(mut rest: &[u8]) -> Result<Vec<u8>> {
         }
         let chunk = rest.get(end + 2..end + 2 + size).context("a chunk is cut short")?;
         body.extend_from_slice(chunk);
-        rest = rest.get(end + size + 4..).context("a chunk is cut short")?;
+        rest = &rest[end + 2 + size..];
+        rest = rest.strip_prefix(b"\r\n").context("a chunk is longer than it says")?;
     }
 }
 

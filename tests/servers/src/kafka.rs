@@ -117,6 +117,11 @@ pub(crate) fn topics() -> Vec<Topic> {
     ]
 }
 
+/// Name and number of partitions of each topic.
+pub fn topic_partitions() -> Vec<(String, i32)> {
+    topics().into_iter().map(|topic| (topic.name, topic.partitions)).collect()
+}
+
 /// The broker's settings; also used to format the template.
 pub(crate) fn settings(data: &Path, port: u16, controller: u16) -> String {
     let fixed = [

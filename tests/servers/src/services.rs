@@ -18,6 +18,7 @@ const STOP_GRACE: Duration = Duration::from_secs(20);
 #[derive(Clone, Debug)]
 pub(crate) struct Common {
     pub(crate) folder: PathBuf,
+    pub(crate) bin_dir: PathBuf,
     pub(crate) profile: String,
     pub(crate) log: String,
     pub(crate) log_filter: String,
@@ -67,7 +68,7 @@ impl Service {
         admin: Port,
         own: Vec<(String, String)>,
     ) -> Result<Self> {
-        let program = binary_path(binary)?;
+        let program = binary_in(&common.bin_dir, binary)?;
         let path = |path: &Path| path.to_string_lossy().into_owned();
         let mut env = vec![
             ("LAPWING_NODE".to_owned(), node.to_owned()),
@@ -171,7 +172,11 @@ impl std::ops::Deref for Gateway {
 
 /// The path of one of the workspace's programs; says how to build it when it is not there.
 pub fn binary_path(name: &str) -> Result<PathBuf> {
-    let path = paths::bin_dir().join(name);
+    binary_in(&paths::bin_dir(), name)
+}
+
+fn binary_in(folder: &Path, name: &str) -> Result<PathBuf> {
+    let path = folder.join(name);
     if !path.is_file() {
         bail!("{} is not built: `cargo build --bins`, or set LAPWING_BIN_DIR to its folder", path.display());
     }

@@ -122,8 +122,14 @@ fn distribution_service(process: &Path) -> Option<String> {
     {
         return None;
     }
+    // A process that is just ending has no folder any more.
+    crate::process::Identity::of(pid)?;
     let owner = std::fs::metadata(process).ok()?.uid();
-    let folder = std::fs::read_link(process.join("cwd")).unwrap_or_else(|_| PathBuf::from("/"));
-    let theirs = owner != paths::uid() || folder == Path::new("/") || folder.starts_with("/var/lib");
+    let folder = std::fs::read_link(process.join("cwd")).ok();
+    let theirs = match &folder {
+        Some(folder) => owner != paths::uid() || folder == Path::new("/") || folder.starts_with("/var/lib"),
+        None => owner != paths::uid(),
+    };
+    let folder = folder.unwrap_or_else(|| PathBuf::from("?"));
     theirs.then(|| format!("{name} (process {pid}, in {})", folder.display()))
 }
