@@ -9,6 +9,7 @@ pub mod kind;
 pub mod outcome;
 pub mod position;
 pub mod record;
+pub mod trace;
 pub mod view;
 
 pub use bucket::{Bucket, PartitionId, RangeMap};

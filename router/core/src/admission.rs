@@ -1,0 +1,548 @@
+//! ① admit and ② sequence: dedupe, permission on the state with pending events, the seq, and the record.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lapwing_model::{
+    Bucket, Code, ConversationKey, Kind, MidEntry, Refusal, bucket, event, record::content_hash,
+    view::mid_hash,
+};
+use lapwing_proto::{
+    Message as _, bus,
+    client::{self, Outcome},
+    record::{self, Record, record::Body},
+};
+
+use crate::{
+    Effect, Load, Lookup, LookupAnswer, Now, Own, Partition, RequestId, State,
+    commit::not_ready,
+    conversation::EntryId,
+    io::{LoadAsk, OwnAsk},
+    partition::{Asked, Asker, InFlight},
+    requests::{Form, Slot, not_owner},
+};
+
+/// Largest list of members in one event.
+pub const MAX_LIST: usize = 1000;
+pub const MAX_MEMBERS: u32 = 100_000;
+
+pub(crate) struct Entry {
+    pub(crate) key: ConversationKey,
+    bucket: Bucket,
+    pub(crate) what: What,
+    pub(crate) waiters: Vec<(RequestId, usize)>,
+    /// Records that were produced and not released.
+    pub(crate) sequenced: usize,
+    /// What the views said; None while they are being asked.
+    lookup: Option<LookupDone>,
+    own: Own,
+    /// The dedupe window was asked (or need not be).
+    asked_window: bool,
+    traceparent: String,
+}
+
+pub(crate) enum What {
+    Publish(Box<Publish>),
+    Command(bus::command::Body),
+}
+
+pub(crate) struct Publish {
+    mid: [u8; 16],
+    hash: [u8; 16],
+    sender: Arc<str>,
+    device: String,
+    server: bool,
+    first_attempt: bool,
+    item: bus::PublishItem,
+}
+
+#[derive(Clone, Copy)]
+struct LookupDone {
+    stored: Option<MidEntry>,
+    window_known: bool,
+}
+
+enum Decision {
+    Wait,
+    AskWindow,
+    Refuse(Refusal),
+    Duplicate(MidEntry),
+    Unchanged,
+    Produce(Vec<Record>),
+}
+
+impl Entry {
+    pub(crate) fn mid(&self) -> Option<[u8; 16]> {
+        match &self.what {
+            What::Publish(publish) => Some(publish.mid),
+            What::Command(_) => None,
+        }
+    }
+}
+
+impl Partition {
+    /// Publishes of one session to one conversation, in sending order. The shell has checked ids and sizes.
+    pub fn publish(&mut self, request: RequestId, batch: bus::PublishBatch, now: Now) {
+        if !self.admits() {
+            return self.redirect(request);
+        }
+        let key = ConversationKey::new(batch.tenant.as_str(), batch.conversation.as_str());
+        let sender: Arc<str> = batch.sender.as_str().into();
+        self.requests.open(request, Form::Publish, batch.items.len());
+        for (slot, item) in batch.items.into_iter().enumerate() {
+            let content = item.content.clone().unwrap_or_default();
+            let publish = Publish {
+                mid: mid_hash(&batch.tenant, &batch.sender, &item.client_mid),
+                hash: content_hash(&key, &content),
+                sender: sender.clone(),
+                device: batch.device.clone(),
+                server: batch.server,
+                first_attempt: item.attempt == 1,
+                item,
+            };
+            self.admit(&key, publish, (request, slot), now);
+        }
+    }
+
+    fn redirect(&mut self, request: RequestId) {
+        self.effects.push_back(Effect::Reply { request, reply: not_owner(50) });
+    }
+
+    /// Dedupe first: what is pending is joined, what is stored gets its seq again (R-ACK-4).
+    fn admit(&mut self, key: &ConversationKey, publish: Publish, waiter: (RequestId, usize), now: Now) {
+        let traceparent = publish.item.traceparent.clone();
+        if let Some(id) = self.pending.get(&publish.mid) {
+            let Some(entry) = self.entries.get_mut(id) else { return };
+            let What::Publish(pending) = &entry.what else { return };
+            if pending.hash != publish.hash {
+                // It rests on a pending message, so nothing definite can be said yet.
+                let refusal = not_ready(key, "another message with this client_mid is on its way");
+                return self.answer(waiter.0, waiter.1, Slot::refused(&refusal, &traceparent));
+            }
+            return entry.waiters.push(waiter);
+        }
+        if let Some(stored) = self.stored.get(&publish.mid).copied() {
+            let slot = duplicate_or_conflict(key, &publish, stored);
+            return self.answer(waiter.0, waiter.1, slot);
+        }
+        if self.entries.len() >= self.options.max_entries {
+            let refusal = Refusal::new(Code::Overloaded, format!("{}: too many publishes in hand", self.id));
+            return self.answer(waiter.0, waiter.1, Slot::refused(&refusal, &traceparent));
+        }
+        let (mid, first) = (publish.mid, publish.first_attempt);
+        let own = OwnAsk {
+            sender: publish.sender.clone(),
+            client_mid: publish.item.client_mid.as_str().into(),
+            content_hash: publish.hash,
+        };
+        let users = if publish.server { Vec::new() } else { vec![publish.sender.clone()] };
+        let id = self.enter(key, What::Publish(Box::new(publish)), waiter, traceparent, now);
+        self.pending.insert(mid, id);
+        self.look_up(id, users, (!first).then_some(mid), Some(own), now);
+    }
+
+    /// A state change by the server API.
+    pub fn command(&mut self, request: RequestId, key: ConversationKey, body: bus::command::Body, now: Now) {
+        if !self.admits() {
+            return self.redirect(request);
+        }
+        self.requests.open(request, Form::Command, 1);
+        let users: Vec<Arc<str>> = match &body {
+            bus::command::Body::EnsureP2p(ask) => vec![ask.a.as_str().into(), ask.b.as_str().into()],
+            bus::command::Body::CreateGroup(ask) => arcs(&ask.members),
+            bus::command::Body::AddMembers(ask) => arcs(&ask.users),
+            bus::command::Body::RemoveMembers(ask) => arcs(&ask.users),
+        };
+        let id = self.enter(&key, What::Command(body), (request, 0), String::new(), now);
+        self.look_up(id, users, None, None, now);
+    }
+
+    fn enter(
+        &mut self,
+        key: &ConversationKey,
+        what: What,
+        waiter: (RequestId, usize),
+        traceparent: String,
+        now: Now,
+    ) -> EntryId {
+        let id = self.fresh_id();
+        let entry = Entry {
+            key: key.clone(),
+            bucket: bucket::bucket_of(key).unwrap_or_default(),
+            what,
+            waiters: vec![waiter],
+            sequenced: 0,
+            lookup: None,
+            own: Own::NotAsked,
+            asked_window: false,
+            traceparent,
+        };
+        self.entries.insert(id, entry);
+        self.conversation(key, now.mono).queue.push_back(id);
+        id
+    }
+
+    /// Asks the views for what memory lacks: header, members, the client_mid's window.
+    fn look_up(
+        &mut self,
+        id: EntryId,
+        users: Vec<Arc<str>>,
+        mid: Option<[u8; 16]>,
+        own: Option<OwnAsk>,
+        now: Now,
+    ) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.asked_window |= mid.is_some();
+        let key = entry.key.clone();
+        let lowest = self.view_acked;
+        let conversation = self.conversation(&key, now.mono);
+        let users: Vec<_> = users.into_iter().filter(|user| conversation.member(user).is_none()).collect();
+        let load = (!conversation.loaded || !users.is_empty() || mid.is_some()).then(|| LoadAsk {
+            lowest,
+            users: users.clone(),
+            mid,
+        });
+        if load.is_none() && own.is_none() {
+            let answer = LookupAnswer { ticket: 0, load: Load::NotAsked, own: Own::NotAsked };
+            return self.entry_looked_up(id, &answer, now);
+        }
+        self.ask(&key, users, Asker::Entry(id), load, own, now);
+    }
+
+    pub(crate) fn ask(
+        &mut self,
+        key: &ConversationKey,
+        users: Vec<Arc<str>>,
+        asker: Asker,
+        load: Option<LoadAsk>,
+        own: Option<OwnAsk>,
+        now: Now,
+    ) {
+        let ticket = self.fresh_id();
+        let generation = self.conversation(key, now.mono).generation;
+        self.lookups.insert(ticket, Asked { key: key.clone(), generation, users, asker });
+        let bucket = bucket::bucket_of(key).unwrap_or_default();
+        self.effects.push_back(Effect::Lookup(Lookup { ticket, key: key.clone(), bucket, load, own }));
+    }
+
+    pub(crate) fn entry_looked_up(&mut self, id: EntryId, answer: &LookupAnswer, now: Now) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let (stored, window_known) = match &answer.load {
+            Load::Found(loaded) => (loaded.mid, entry.asked_window),
+            Load::NotAsked | Load::Unavailable => (None, false),
+        };
+        if answer.own != Own::NotAsked {
+            entry.own = answer.own;
+        }
+        entry.lookup = Some(LookupDone { stored, window_known });
+        let key = entry.key.clone();
+        self.drain(&key, now);
+    }
+
+    /// Decides what waits for this conversation, strictly in order of arrival.
+    pub(crate) fn drain(&mut self, key: &ConversationKey, now: Now) {
+        while matches!(self.state, State::Serving { .. } | State::Releasing { .. }) {
+            let Some(id) = self.conversations.get(key).and_then(|c| c.queue.front().copied()) else { return };
+            let decision = self.decide(id, key);
+            match decision {
+                Decision::Wait => return,
+                Decision::AskWindow => return self.ask_window(id, now),
+                Decision::Produce(records) => self.produce(id, key, records, now),
+                Decision::Refuse(refusal) => {
+                    let traceparent =
+                        self.entries.get(&id).map(|e| e.traceparent.clone()).unwrap_or_default();
+                    self.settle(id, key, |_| Slot::refused(&refusal, &traceparent));
+                }
+                Decision::Duplicate(stored) => self.settle(id, key, |entry| match &entry.what {
+                    What::Publish(publish) => duplicate_or_conflict(&entry.key, publish, stored),
+                    What::Command(_) => Slot::Done,
+                }),
+                Decision::Unchanged => {
+                    let head = self.conversations.get(key).map_or(0, |c| c.header.head);
+                    let conversation = key.conversation.to_string();
+                    let reply = bus::CommandReply { conversation, head, changed: false };
+                    self.settle(id, key, |_| Slot::Changed(reply.clone()));
+                }
+            }
+        }
+    }
+
+    /// A first attempt whose client_mid turned out to be known: the window is asked after all.
+    fn ask_window(&mut self, id: EntryId, now: Now) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let Some(mid) = entry.mid() else { return };
+        entry.asked_window = true;
+        entry.lookup = None;
+        let key = entry.key.clone();
+        let load = LoadAsk { lowest: self.view_acked, users: Vec::new(), mid: Some(mid) };
+        self.ask(&key, Vec::new(), Asker::Entry(id), Some(load), None, now);
+    }
+
+    fn settle(&mut self, id: EntryId, key: &ConversationKey, slot: impl Fn(&Entry) -> Slot) {
+        if let Some(conversation) = self.conversations.get_mut(key) {
+            conversation.queue.pop_front();
+        }
+        let Some(entry) = self.entries.remove(&id) else { return };
+        if let Some(mid) = entry.mid() {
+            self.pending.remove(&mid);
+        }
+        for (request, place) in &entry.waiters {
+            self.answer(*request, *place, slot(&entry));
+        }
+    }
+
+    fn decide(&mut self, id: EntryId, key: &ConversationKey) -> Decision {
+        let (Some(entry), Some(conversation)) = (self.entries.get(&id), self.conversations.get(key)) else {
+            return Decision::Wait;
+        };
+        let Some(lookup) = &entry.lookup else {
+            // Its lookup or its window is still on the way.
+            return Decision::Wait;
+        };
+        let rests_on_pending = conversation.state_inflight > 0;
+        match &entry.what {
+            What::Publish(publish) => {
+                if let Some(stored) = self.stored.get(&publish.mid).copied().or(lookup.stored) {
+                    return Decision::Duplicate(stored);
+                }
+                match decide_publish(publish, entry, lookup, conversation, key) {
+                    Decision::Refuse(_) if rests_on_pending => Decision::Wait,
+                    decision => decision,
+                }
+            }
+            What::Command(body) => match decide_command(body, conversation, key) {
+                Decision::Refuse(_) | Decision::Unchanged if rests_on_pending => Decision::Wait,
+                decision => decision,
+            },
+        }
+    }
+
+    /// Gives seq and index, and hands the records to the log in order.
+    fn produce(&mut self, id: EntryId, key: &ConversationKey, records: Vec<Record>, now: Now) {
+        let (State::Serving { epoch } | State::Releasing { epoch }) = self.state else { return };
+        let (Some(entry), Some(conversation)) = (self.entries.get_mut(&id), self.conversations.get_mut(key))
+        else {
+            return;
+        };
+        conversation.queue.pop_front();
+        for mut record in records {
+            self.index += 1;
+            record.epoch = epoch;
+            record.index = self.index;
+            record.bucket = entry.bucket;
+            record.tenant = key.tenant.to_string();
+            record.conversation = key.conversation.to_string();
+            record.sent_at_ms = now.wall;
+            record.traceparent.clone_from(&entry.traceparent);
+            conversation.sequence(&mut record);
+            entry.sequenced += 1;
+            self.inflight.push_back(InFlight { epoch, index: self.index, entry: id, since: now.mono });
+            self.effects.push_back(Effect::Produce {
+                epoch,
+                index: self.index,
+                key: lapwing_model::record::kafka_key(key),
+                value: Bytes::from(record.encode_to_vec()),
+                traceparent: entry.traceparent.clone(),
+            });
+        }
+    }
+}
+
+fn duplicate_or_conflict(key: &ConversationKey, publish: &Publish, stored: MidEntry) -> Slot {
+    if stored.content_hash != publish.hash {
+        return Slot::refused(&conflict(key, &publish.item.client_mid), &publish.item.traceparent);
+    }
+    Slot::Published(client::Published {
+        conversation: key.conversation.to_string(),
+        seq: stored.seq,
+        client_mid: publish.item.client_mid.clone(),
+        outcome: Outcome::Duplicate.into(),
+        n: stored.n,
+        sent_at_ms: stored.sent_at_ms,
+    })
+}
+
+fn conflict(key: &ConversationKey, client_mid: &str) -> Refusal {
+    let message = format!(
+        "{}: client_mid {client_mid} was used for other content or in another conversation; use a new one",
+        key.conversation
+    );
+    Refusal::new(Code::ClientMidConflict, message)
+}
+
+fn not_found(key: &ConversationKey) -> Refusal {
+    Refusal::new(Code::NotFound, format!("{}: no such conversation", key.conversation))
+}
+
+fn decide_publish(
+    publish: &Publish,
+    entry: &Entry,
+    lookup: &LookupDone,
+    conversation: &crate::conversation::Conversation,
+    key: &ConversationKey,
+) -> Decision {
+    let used_before = matches!(entry.own, Own::SameContent | Own::OtherContent);
+    if !lookup.window_known && used_before && !entry.asked_window {
+        return Decision::AskWindow;
+    }
+    // While the window cannot be read a first attempt passes, a retry waits (R-ACK-4).
+    if !lookup.window_known && (used_before || !publish.first_attempt) {
+        return Decision::Refuse(not_ready(key, "the dedupe window cannot be read now"));
+    }
+    if !conversation.loaded {
+        return Decision::Refuse(not_ready(key, "its state cannot be read now"));
+    }
+    if entry.own == Own::OtherContent {
+        return Decision::Refuse(conflict(key, &publish.item.client_mid));
+    }
+    if conversation.head().head == 0 {
+        return Decision::Refuse(not_found(key));
+    }
+    if !publish.server {
+        match conversation.member(&publish.sender) {
+            None => return Decision::Refuse(not_ready(key, "its members cannot be read now")),
+            Some(Some(member)) if member.active() => {}
+            // A p2p conversation of two others answers like one that does not exist.
+            Some(None) if Kind::of_conversation(&key.conversation) == Some(Kind::P2p) => {
+                return Decision::Refuse(not_found(key));
+            }
+            Some(_) => {
+                let message = format!("{}: {} is not a member", key.conversation, publish.sender);
+                return Decision::Refuse(Refusal::new(Code::Forbidden, message));
+            }
+        }
+    }
+    let content = publish.item.content.clone().unwrap_or_default();
+    Decision::Produce(vec![Record {
+        sender: publish.sender.to_string(),
+        device: publish.device.clone(),
+        client_mid: publish.item.client_mid.clone(),
+        content_hash: Bytes::copy_from_slice(&publish.hash),
+        receipt: publish.item.receipt,
+        countable: true,
+        body: Some(Body::Message(event::of_client(content))),
+        ..Record::default()
+    }])
+}
+
+fn decide_command(
+    body: &bus::command::Body,
+    conversation: &crate::conversation::Conversation,
+    key: &ConversationKey,
+) -> Decision {
+    if !conversation.loaded {
+        return Decision::Refuse(not_ready(key, "its state cannot be read now"));
+    }
+    let header = conversation.head();
+    let exists = header.exists();
+    let active = |user: &String| matches!(conversation.member(user), Some(Some(member)) if member.active());
+    let known = |users: &[String]| users.iter().all(|user| conversation.member(user).is_some());
+    let pick = |users: &[String], wanted: bool| -> Vec<String> {
+        let mut picked: Vec<String> = users.iter().filter(|user| active(user) == wanted).cloned().collect();
+        picked.sort_unstable();
+        picked.dedup();
+        picked
+    };
+    let unknown = || Decision::Refuse(not_ready(key, "its members cannot be read now"));
+    match body {
+        bus::command::Body::EnsureP2p(ask) => {
+            let users = [ask.a.clone(), ask.b.clone()];
+            match (exists, known(&users)) {
+                (false, _) => Decision::Produce(create(record::Kind::P2p, "", &dedup(&users), None)),
+                (true, false) => unknown(),
+                // R-PERM-2: repairs both sides.
+                (true, true) => join(pick(&users, false), header.member_count, 1),
+            }
+        }
+        bus::command::Body::CreateGroup(ask) => {
+            let settings = ask.settings.clone().map(event::settings_of_client);
+            match (exists, known(&ask.members)) {
+                (false, _) => {
+                    Decision::Produce(create(record::Kind::Group, &ask.name, &dedup(&ask.members), settings))
+                }
+                (true, false) => unknown(),
+                (true, true) => join(pick(&ask.members, false), header.member_count, history_from(header)),
+            }
+        }
+        bus::command::Body::AddMembers(_) | bus::command::Body::RemoveMembers(_) if !exists => {
+            Decision::Refuse(not_found(key))
+        }
+        bus::command::Body::AddMembers(ask) if known(&ask.users) => {
+            join(pick(&ask.users, false), header.member_count, history_from(header))
+        }
+        bus::command::Body::RemoveMembers(ask) if known(&ask.users) => {
+            leave(pick(&ask.users, true), header.member_count)
+        }
+        _ => unknown(),
+    }
+}
+
+fn history_from(header: &lapwing_model::Header) -> u64 {
+    u64::from(header.history_for_new_members)
+}
+
+fn dedup(users: &[String]) -> Vec<String> {
+    let mut users = users.to_vec();
+    users.sort_unstable();
+    users.dedup();
+    users
+}
+
+fn create(
+    kind: record::Kind,
+    name: &str,
+    members: &[String],
+    settings: Option<record::Settings>,
+) -> Vec<Record> {
+    let (first, rest) = members.split_at(members.len().min(MAX_LIST));
+    let from_seq = 1;
+    let created = record::Created {
+        kind: kind.into(),
+        name: name.to_owned(),
+        settings,
+        members: first.to_vec(),
+        member_count: first.len() as u32,
+    };
+    let mut records = vec![Record { body: Some(Body::Created(created)), ..Record::default() }];
+    records.extend(added(rest, first.len() as u32, from_seq));
+    records
+}
+
+fn added(users: &[String], before: u32, from_seq: u64) -> impl Iterator<Item = Record> {
+    users.chunks(MAX_LIST).enumerate().map(move |(i, users)| {
+        let member_count = before + (i * MAX_LIST + users.len()) as u32;
+        let body =
+            record::MembersAdded { users: users.to_vec(), role: String::new(), member_count, from_seq };
+        Record { body: Some(Body::MembersAdded(body)), ..Record::default() }
+    })
+}
+
+fn join(users: Vec<String>, before: u32, from_seq: u64) -> Decision {
+    if users.is_empty() {
+        return Decision::Unchanged;
+    }
+    if before + users.len() as u32 > MAX_MEMBERS {
+        return Decision::Refuse(Refusal::new(
+            Code::Invalid,
+            format!("a group has at most {MAX_MEMBERS} members"),
+        ));
+    }
+    Decision::Produce(added(&users, before, from_seq).collect())
+}
+
+fn leave(users: Vec<String>, before: u32) -> Decision {
+    if users.is_empty() {
+        return Decision::Unchanged;
+    }
+    let removed = users.chunks(MAX_LIST).enumerate().map(|(i, users)| {
+        let gone = (i * MAX_LIST + users.len()) as u32;
+        let member_count = before.saturating_sub(gone);
+        let body = record::MembersRemoved { users: users.to_vec(), member_count };
+        Record { body: Some(Body::MembersRemoved(body)), ..Record::default() }
+    });
+    Decision::Produce(removed.collect())
+}
+
+fn arcs(users: &[String]) -> Vec<Arc<str>> {
+    users.iter().map(|user| user.as_str().into()).collect()
+}

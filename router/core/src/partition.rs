@@ -1,0 +1,364 @@
+//! One partition's owner: its states, its memory, and the inputs that move it. IO-free; the shell carries out the effects.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use lapwing_model::{ConversationKey, MidEntry, PartitionId, Position};
+use lapwing_proto::{
+    Message as _,
+    record::{Claim, Record, record::Body},
+};
+
+use crate::{
+    Effect, Now, RequestId,
+    admission::Entry,
+    conversation::{Conversation, EntryId},
+    io::{LookupAnswer, Released},
+    reads::Reader,
+    recent::Recent,
+    requests::{Requests, Slot},
+};
+
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub router: String,
+    /// Publishes and commands in memory, from lookup to release.
+    pub max_entries: usize,
+    pub max_conversations: usize,
+    /// After this without its read-back an own record counts as failed: claim again.
+    pub readback_ms: u64,
+    pub recent_bytes: usize,
+    pub recent_mids: usize,
+}
+
+impl Options {
+    pub fn new(router: impl Into<String>) -> Self {
+        Self {
+            router: router.into(),
+            max_entries: 4096,
+            max_conversations: 50_000,
+            readback_ms: 60_000,
+            recent_bytes: 16 << 20,
+            recent_mids: 16_384,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    Idle,
+    /// The claim is on its way, or what stands before it is being folded.
+    Claiming,
+    Serving {
+        epoch: u64,
+    },
+    /// Serving what is in hand, taking nothing new.
+    Releasing {
+        epoch: u64,
+    },
+}
+
+/// A produced record that was not read back yet.
+pub(crate) struct InFlight {
+    pub(crate) epoch: u64,
+    pub(crate) index: u64,
+    pub(crate) entry: EntryId,
+    pub(crate) since: u64,
+}
+
+/// Read and judged valid; not released before its acknowledgement.
+pub(crate) struct Unreleased {
+    pub(crate) offset: u64,
+    pub(crate) after: Position,
+    pub(crate) record: Arc<Record>,
+    pub(crate) entry: Option<EntryId>,
+}
+
+pub(crate) enum Asker {
+    Entry(EntryId),
+    Reader(Reader),
+}
+
+pub(crate) struct Asked {
+    pub(crate) key: ConversationKey,
+    pub(crate) generation: u64,
+    pub(crate) users: Vec<Arc<str>>,
+    pub(crate) asker: Asker,
+}
+
+pub struct Partition {
+    pub id: PartitionId,
+    pub(crate) options: Options,
+    pub(crate) state: State,
+    /// Of this tenure, from the wish to own until step-down: a claim of another tenure is never adopted.
+    pub(crate) nonce: Option<u64>,
+    /// Epoch whose claim was read but is not acknowledged yet.
+    pub(crate) claim_read: Option<u64>,
+    pub(crate) ever_served: bool,
+    pub(crate) at: Position,
+    pub(crate) index: u64,
+    /// Highest offset of an own acknowledged produce in this tenure.
+    pub(crate) acked: Option<u64>,
+    /// Highest view position ever acknowledged to this owner; cold loads need a view at or past it.
+    pub(crate) view_acked: u64,
+    pub(crate) claims_sent: u32,
+    pub(crate) last_claim: u64,
+    /// A further claim waits until then: backoff limits only the rate.
+    pub(crate) claim_due: Option<u64>,
+    /// Up to where the views were told.
+    pub(crate) advanced: Position,
+    pub(crate) isolated: bool,
+    pub(crate) inflight: VecDeque<InFlight>,
+    pub(crate) unreleased: VecDeque<Unreleased>,
+    pub(crate) conversations: HashMap<ConversationKey, Conversation>,
+    pub(crate) entries: HashMap<EntryId, Entry>,
+    /// Pending publishes by (tenant, sender, client_mid).
+    pub(crate) pending: HashMap<[u8; 16], EntryId>,
+    /// Stored messages that the view may not have yet, and some more.
+    pub(crate) stored: HashMap<[u8; 16], MidEntry>,
+    pub(crate) stored_order: VecDeque<(u64, [u8; 16])>,
+    pub(crate) lookups: HashMap<u64, Asked>,
+    pub(crate) requests: Requests,
+    pub(crate) recent: Recent,
+    pub(crate) effects: VecDeque<Effect>,
+    next_id: u64,
+}
+
+impl Partition {
+    pub fn new(id: PartitionId, options: Options) -> Self {
+        let recent = Recent::new(options.recent_bytes);
+        Self {
+            id,
+            options,
+            state: State::Idle,
+            nonce: None,
+            claim_read: None,
+            ever_served: false,
+            at: Position::default(),
+            index: 0,
+            acked: None,
+            view_acked: 0,
+            claims_sent: 0,
+            last_claim: 0,
+            claim_due: None,
+            advanced: Position::default(),
+            isolated: false,
+            inflight: VecDeque::new(),
+            unreleased: VecDeque::new(),
+            conversations: HashMap::new(),
+            entries: HashMap::new(),
+            pending: HashMap::new(),
+            stored: HashMap::new(),
+            stored_order: VecDeque::new(),
+            lookups: HashMap::new(),
+            requests: Requests::default(),
+            recent,
+            effects: VecDeque::new(),
+            next_id: 1,
+        }
+    }
+
+    pub fn next_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    pub fn position(&self) -> Position {
+        self.at
+    }
+
+    pub fn pending(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn recent(&self) -> &Recent {
+        &self.recent
+    }
+
+    pub fn view_acked(&self) -> u64 {
+        self.view_acked
+    }
+
+    /// Takes the partition: folds from `from`, which was read from the view *before* this call; `view` is the view's own
+    /// position (≥ from when the fold starts earlier, so that receipts and reads survive the change of owner).
+    pub fn take_over(&mut self, nonce: u64, from: Position, view: Position, now: Now) {
+        self.forget();
+        self.nonce = Some(nonce);
+        self.state = State::Claiming;
+        self.at = from;
+        self.advanced = from;
+        self.view_acked = view.offset;
+        self.claim(now);
+    }
+
+    /// Appends a claim: the first time, or again after any doubt. Memory stays; what is pending waits until it is read.
+    pub(crate) fn claim(&mut self, now: Now) {
+        let Some(nonce) = self.nonce else { return };
+        self.state = State::Claiming;
+        self.claim_read = None;
+        self.claim_due = None;
+        self.claims_sent += 1;
+        self.last_claim = now.mono;
+        let body = Body::Claim(Claim { nonce, router: self.options.router.clone() });
+        let record = Record { body: Some(body), sent_at_ms: now.wall, ..Record::default() };
+        self.effects.push_back(Effect::Produce {
+            epoch: 0,
+            index: 0,
+            key: bytes::Bytes::new(),
+            value: record.encode_to_vec().into(),
+            traceparent: String::new(),
+        });
+    }
+
+    /// Stops taking new work; what is in hand is finished, then `SteppedDown` follows.
+    pub fn release(&mut self, now: Now) {
+        match self.state {
+            State::Serving { epoch } => self.state = State::Releasing { epoch },
+            State::Claiming => self.step_down(None),
+            State::Idle | State::Releasing { .. } => {}
+        }
+        self.tick(now);
+    }
+
+    /// Everyone who waits is told to ask the owner: what was produced is void or stands, either way a retry settles it.
+    pub(crate) fn step_down(&mut self, by: Option<String>) {
+        let waiters: Vec<_> = self.entries.values().flat_map(|entry| entry.waiters.clone()).collect();
+        let readers: Vec<_> =
+            self.lookups.values().filter_map(|asked| asked.asker.reader().map(Reader::place)).collect();
+        for (request, slot) in waiters.into_iter().chain(readers) {
+            self.answer(request, slot, Slot::NotOwner { retry_after_ms: 20 });
+        }
+        self.forget();
+        self.effects.push_back(Effect::SteppedDown { by });
+    }
+
+    fn forget(&mut self) {
+        let (id, options, effects, next_id) =
+            (self.id.clone(), self.options.clone(), std::mem::take(&mut self.effects), self.next_id);
+        *self = Self::new(id, options);
+        self.effects = effects;
+        self.next_id = next_id;
+    }
+
+    /// Whether this router heard its own heartbeat lately; else it admits and refuses nothing, it only redirects.
+    pub fn set_isolated(&mut self, isolated: bool) {
+        self.isolated = isolated;
+    }
+
+    pub(crate) fn admits(&self) -> bool {
+        match self.state {
+            State::Serving { .. } => !self.isolated,
+            // A claim again: what comes meanwhile waits behind what is pending.
+            State::Claiming => self.ever_served && !self.isolated,
+            State::Idle | State::Releasing { .. } => false,
+        }
+    }
+
+    /// The views have everything below this offset.
+    pub fn view_at(&mut self, offset: u64) {
+        self.view_acked = self.view_acked.max(offset);
+    }
+
+    /// Time passes: claims again after silence, finishes a release, evicts.
+    pub fn tick(&mut self, now: Now) {
+        let silent = |since: u64| now.mono.saturating_sub(since) > self.options.readback_ms;
+        let lost = self.inflight.front().is_some_and(|first| silent(first.since));
+        let claim_lost = self.state == State::Claiming && silent(self.last_claim);
+        if self.claim_due.is_some_and(|due| due <= now.mono) {
+            self.claim(now);
+        } else if self.claim_due.is_none() && (lost || claim_lost) {
+            self.claim_again("an own record was not read back in time", now);
+        }
+        if matches!(self.state, State::Releasing { .. })
+            && self.entries.is_empty()
+            && self.unreleased.is_empty()
+        {
+            self.step_down(None);
+        }
+        self.recent.shrink(self.view_acked);
+        self.shrink();
+    }
+
+    fn shrink(&mut self) {
+        while self.stored_order.len() > self.options.recent_mids {
+            match self.stored_order.front() {
+                Some((offset, mid)) if *offset < self.view_acked => {
+                    self.stored.remove(mid);
+                    self.stored_order.pop_front();
+                }
+                _ => break,
+            }
+        }
+        if self.conversations.len() <= self.options.max_conversations {
+            return;
+        }
+        let asked: std::collections::HashSet<_> =
+            self.lookups.values().map(|asked| asked.key.clone()).collect();
+        let mut idle: Vec<_> = self
+            .conversations
+            .iter()
+            .filter(|(key, conversation)| conversation.evictable(self.view_acked) && !asked.contains(*key))
+            .map(|(key, conversation)| (conversation.last_used, key.clone()))
+            .collect();
+        idle.sort_unstable_by_key(|(used, _)| *used);
+        let surplus = self.conversations.len() - self.options.max_conversations * 9 / 10;
+        for (_, key) in idle.into_iter().take(surplus) {
+            self.conversations.remove(&key);
+        }
+    }
+
+    pub(crate) fn fresh_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    pub(crate) fn conversation(&mut self, key: &ConversationKey, now: u64) -> &mut Conversation {
+        let next_id = &mut self.next_id;
+        let conversation = self.conversations.entry(key.clone()).or_insert_with(|| {
+            *next_id += 1;
+            Conversation::new(*next_id)
+        });
+        conversation.last_used = now;
+        conversation
+    }
+
+    pub(crate) fn answer(&mut self, request: RequestId, slot: usize, value: Slot) {
+        if let Some(reply) = self.requests.fill(request, slot, value) {
+            self.effects.push_back(Effect::Reply { request, reply });
+        }
+    }
+
+    /// The views' answer to a lookup.
+    pub fn looked_up(&mut self, answer: LookupAnswer, now: Now) {
+        let Some(asked) = self.lookups.remove(&answer.ticket) else { return };
+        if let crate::Load::Found(loaded) = &answer.load
+            && let Some(conversation) = self.conversations.get_mut(&asked.key)
+            && conversation.generation == asked.generation
+        {
+            conversation.load(loaded, &asked.users);
+        }
+        match asked.asker {
+            Asker::Entry(entry) => self.entry_looked_up(entry, &answer, now),
+            Asker::Reader(reader) => self.read_ready(&asked.key, reader, now),
+        }
+    }
+
+    pub(crate) fn released(&mut self, released: Arc<Released>) {
+        self.recent.push(released.clone());
+        self.effects.push_back(Effect::Released(released));
+    }
+}
+
+impl Asker {
+    fn reader(&self) -> Option<&Reader> {
+        match self {
+            Asker::Reader(reader) => Some(reader),
+            Asker::Entry(_) => None,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Requests that wait for several answers: a reply goes out when the last of its slots is filled.
+
+use std::collections::HashMap;
+
+use lapwing_model::{Refusal, trace};
+use lapwing_proto::{
+    bus::{self, RouterReply, publish_outcome, router_reply},
+    client,
+};
+
+use crate::RequestId;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Slot {
+    Published(client::Published),
+    Attached(bus::Attached),
+    Fetched(Box<bus::FetchReply>),
+    Changed(bus::CommandReply),
+    Done,
+    Refused(client::Error),
+    NotOwner { retry_after_ms: u32 },
+}
+
+impl Slot {
+    pub fn refused(refusal: &Refusal, traceparent: &str) -> Self {
+        Slot::Refused(refusal.to_wire(trace::trace_id_of(traceparent)))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Publish,
+    Attach,
+    Fetch,
+    Command,
+    Cursors,
+}
+
+#[derive(Default)]
+pub struct Requests {
+    open: HashMap<RequestId, Open>,
+}
+
+struct Open {
+    form: Form,
+    slots: Vec<Option<Slot>>,
+    missing: usize,
+}
+
+impl Requests {
+    pub fn open(&mut self, id: RequestId, form: Form, slots: usize) {
+        self.open.insert(id, Open { form, slots: vec![None; slots], missing: slots });
+    }
+
+    pub fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// The reply, once complete.
+    pub fn fill(&mut self, id: RequestId, slot: usize, value: Slot) -> Option<RouterReply> {
+        let open = self.open.get_mut(&id)?;
+        let place = open.slots.get_mut(slot)?;
+        if place.is_none() {
+            open.missing -= 1;
+        }
+        *place = Some(value);
+        if open.missing > 0 {
+            return None;
+        }
+        let open = self.open.remove(&id)?;
+        Some(reply(open.form, open.slots.into_iter().flatten().collect()))
+    }
+}
+
+pub fn not_owner(retry_after_ms: u32) -> RouterReply {
+    let not_owner = bus::NotOwner { owner: String::new(), retry_after_ms };
+    RouterReply { body: Some(router_reply::Body::NotOwner(not_owner)) }
+}
+
+fn reply(form: Form, slots: Vec<Slot>) -> RouterReply {
+    // A whole request that met a non-owner is told so once.
+    if let Some(Slot::NotOwner { retry_after_ms }) =
+        slots.iter().find(|slot| matches!(slot, Slot::NotOwner { .. }))
+        && form != Form::Publish
+    {
+        return not_owner(*retry_after_ms);
+    }
+    let body = match form {
+        Form::Publish => {
+            let outcomes = slots.into_iter().map(outcome).collect();
+            router_reply::Body::Publish(bus::PublishReply { outcomes })
+        }
+        Form::Attach => {
+            let items = slots
+                .into_iter()
+                .map(|slot| match slot {
+                    Slot::Attached(attached) => attached,
+                    _ => bus::Attached { not_ready: true, ..Default::default() },
+                })
+                .collect();
+            router_reply::Body::Attach(bus::AttachReply { items })
+        }
+        Form::Fetch | Form::Command | Form::Cursors => match slots.into_iter().next() {
+            Some(Slot::Fetched(fetched)) => router_reply::Body::Fetch(*fetched),
+            Some(Slot::Changed(changed)) => router_reply::Body::Command(changed),
+            Some(Slot::Refused(error)) => router_reply::Body::Error(error),
+            _ => router_reply::Body::Done(bus::Done {}),
+        },
+    };
+    RouterReply { body: Some(body) }
+}
+
+fn outcome(slot: Slot) -> bus::PublishOutcome {
+    let outcome = match slot {
+        Slot::Published(published) => Some(publish_outcome::Outcome::Published(published)),
+        Slot::Refused(error) => Some(publish_outcome::Outcome::Error(error)),
+        Slot::NotOwner { retry_after_ms } => {
+            Some(publish_outcome::Outcome::NotOwner(bus::NotOwner { owner: String::new(), retry_after_ms }))
+        }
+        _ => None,
+    };
+    bus::PublishOutcome { outcome }
+}

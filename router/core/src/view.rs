@@ -1,0 +1,195 @@
+//! Where a view of one partition is believed to be, and what it is to be told next. The view's own stored position is the
+//! truth: whatever it answers, the log from there on repairs it (R-SEQ-4, R-SEQ-9).
+
+use std::{collections::VecDeque, sync::Arc};
+
+use lapwing_model::{Family, Op, Position, view::ops_of};
+
+use crate::Released;
+
+pub struct ViewCursor {
+    family: Family,
+    /// Where the view is believed to be: the start of the backlog.
+    at: Position,
+    /// Behind the newest item.
+    end: Position,
+    backlog: VecDeque<Item>,
+    bytes: usize,
+    max_bytes: usize,
+    busy: bool,
+}
+
+struct Item {
+    after: Position,
+    released: Option<Arc<Released>>,
+}
+
+/// One section of an apply call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Batch {
+    pub family: Family,
+    pub expected: Position,
+    pub new: Position,
+    pub ops: Vec<Op>,
+    pub records: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repair {
+    /// The backlog reaches back far enough.
+    Resumed,
+    /// The log from here to there has to be read and applied first.
+    Replay { from: Position, to: Position },
+    /// Beyond what this owner has read: an alarm; it reads on and asks again.
+    Ahead(Position),
+}
+
+impl ViewCursor {
+    pub fn new(family: Family, at: Position, max_bytes: usize) -> Self {
+        Self { family, at, end: at, backlog: VecDeque::new(), bytes: 0, max_bytes, busy: false }
+    }
+
+    pub fn at(&self) -> Position {
+        self.at
+    }
+
+    pub fn backlog(&self) -> usize {
+        self.backlog.len()
+    }
+
+    pub fn push(&mut self, released: Arc<Released>) {
+        if released.offset < self.end.offset {
+            return; // The fold started before the view's position.
+        }
+        self.end = released.after;
+        self.bytes += released.event.len();
+        self.backlog.push_back(Item { after: released.after, released: Some(released) });
+        if self.bytes > self.max_bytes && !self.busy {
+            // Too much to hold while the view is away: it will be read from the log again.
+            self.backlog.clear();
+            self.bytes = 0;
+            self.at = self.end;
+        }
+    }
+
+    /// The owner has read up to here: claims and void records move the position, too.
+    pub fn advance(&mut self, to: Position) {
+        if to.offset > self.end.offset {
+            self.end = to;
+            self.backlog.push_back(Item { after: to, released: None });
+        }
+    }
+
+    /// The next section; `beat`: also when there is nothing new, so that a lost view is noticed.
+    pub fn next(&mut self, max_records: usize, max_bytes: usize, beat: bool) -> Option<Batch> {
+        if self.busy || (self.backlog.is_empty() && !beat) {
+            return None;
+        }
+        let mut batch =
+            Batch { family: self.family, expected: self.at, new: self.at, ops: Vec::new(), records: 0 };
+        let mut bytes = 0;
+        for item in &self.backlog {
+            if batch.records >= max_records || bytes > max_bytes {
+                break;
+            }
+            batch.new = item.after;
+            if let Some(released) = &item.released {
+                ops_of(self.family, &released.record, &released.event, &mut batch.ops);
+                bytes += released.event.len();
+                batch.records += 1;
+            }
+        }
+        self.busy = true;
+        Some(batch)
+    }
+
+    /// The view took the batch (or had it already).
+    pub fn applied(&mut self, new: Position) -> Vec<Arc<Released>> {
+        self.busy = false;
+        self.forward(new)
+    }
+
+    /// No answer: the same batch again, later.
+    pub fn unanswered(&mut self) {
+        self.busy = false;
+    }
+
+    /// The view stands elsewhere.
+    pub fn mismatch(&mut self, stored: Position) -> Repair {
+        self.busy = false;
+        if stored.offset > self.end.offset {
+            return Repair::Ahead(stored);
+        }
+        if stored.offset < self.at.offset {
+            self.busy = true; // Until `replayed`.
+            return Repair::Replay { from: stored, to: self.at };
+        }
+        self.forward(stored);
+        Repair::Resumed
+    }
+
+    /// The replay brought the view to the start of the backlog.
+    pub fn replayed(&mut self) {
+        self.busy = false;
+    }
+
+    fn forward(&mut self, to: Position) -> Vec<Arc<Released>> {
+        let mut passed = Vec::new();
+        while let Some(item) = self.backlog.front()
+            && item.after.offset <= to.offset
+        {
+            let Some(item) = self.backlog.pop_front() else { break };
+            if let Some(released) = item.released {
+                self.bytes -= released.event.len();
+                passed.push(released);
+            }
+        }
+        self.at = to;
+        passed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lapwing_model::ConversationKey;
+    use lapwing_proto::record::Record;
+
+    use super::*;
+
+    fn at(offset: u64) -> Position {
+        Position { offset, epoch: 0, index: offset }
+    }
+
+    fn released(offset: u64) -> Arc<Released> {
+        let record = Arc::new(Record { seq: offset, ..Record::default() });
+        let key = ConversationKey::new("t", "grp.g");
+        Arc::new(Released { offset, after: at(offset + 1), key, record, event: vec![0; 100].into() })
+    }
+
+    // R-SEQ-4, R-SEQ-9
+    #[test]
+    fn a_view_that_moved_back_is_replayed_from_its_own_position() {
+        let mut view = ViewCursor::new(Family::Commit, at(1), 1 << 20);
+        (1..=4).for_each(|offset| view.push(released(offset)));
+        let batch = view.next(2, 1 << 20, false).unwrap();
+        assert_eq!((batch.expected, batch.new, batch.records), (at(1), at(3), 2));
+        assert!(view.next(2, 1 << 20, false).is_none(), "one call in flight");
+        assert_eq!(view.applied(batch.new).len(), 2);
+        assert_eq!(view.mismatch(at(1)), Repair::Replay { from: at(1), to: at(3) });
+        assert!(view.next(9, 1 << 20, true).is_none(), "waits for the replay");
+        view.replayed();
+        assert_eq!(view.next(9, 1 << 20, false).unwrap().expected, at(3));
+        assert_eq!(view.mismatch(at(4)), Repair::Resumed);
+        assert_eq!(view.mismatch(at(9)), Repair::Ahead(at(9)));
+    }
+
+    #[test]
+    fn a_backlog_over_its_bound_is_left_to_the_log() {
+        let mut view = ViewCursor::new(Family::Commit, at(1), 250);
+        (1..=3).for_each(|offset| view.push(released(offset)));
+        assert_eq!(view.backlog(), 0);
+        let batch = view.next(9, 1 << 20, true).unwrap();
+        assert_eq!(batch.expected, at(4));
+        assert_eq!(view.mismatch(at(1)), Repair::Replay { from: at(1), to: at(4) });
+    }
+}
