@@ -42,6 +42,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    quiet_on_broken_pipe();
     let arguments = Arguments::parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
@@ -60,6 +61,17 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// `./dev up | head` ends the output, not with a panic's text; unwinding still stops what was started.
+fn quiet_on_broken_pipe() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let message = info.payload_as_str().unwrap_or_default();
+        if !(message.contains("failed printing to stdout") && message.contains("Broken pipe")) {
+            usual(info);
+        }
+    }));
 }
 
 async fn run(command: Command) -> Result<ExitCode> {

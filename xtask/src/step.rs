@@ -4,6 +4,7 @@ use std::future::Future;
 use std::time::Instant;
 
 use anyhow::Result;
+use tokio::signal::unix::SignalKind;
 
 /// Names the step, runs it, and says how long it took or that it failed.
 pub(crate) async fn step<T>(name: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
@@ -15,16 +16,18 @@ pub(crate) async fn step<T>(name: &str, work: impl Future<Output = Result<T>>) -
     result
 }
 
-/// Ends at Ctrl-C or SIGTERM.
+/// Ends at Ctrl-C, SIGTERM, or when the terminal closes.
 pub(crate) async fn interrupted() -> &'static str {
-    let term = async {
-        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-            Ok(mut signal) => signal.recv().await,
-            Err(_) => std::future::pending().await,
-        }
-    };
     tokio::select! {
         _ = tokio::signal::ctrl_c() => "Ctrl-C",
-        _ = term => "SIGTERM",
+        () = signal(SignalKind::terminate()) => "SIGTERM",
+        () = signal(SignalKind::hangup()) => "the terminal closed",
+    }
+}
+
+async fn signal(kind: SignalKind) {
+    match tokio::signal::unix::signal(kind) {
+        Ok(mut signal) => drop(signal.recv().await),
+        Err(_) => std::future::pending().await,
     }
 }

@@ -38,11 +38,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode> {
     if let Some(state) = found.filter(|_| some_run) {
         return resume(state, &path).await;
     }
-    // What is dropped here kills what it started.
+    // Whatever is dropped here kills what it started.
     let work = start_all(&arguments, &folder, &path);
     let state = tokio::select! {
-        state = work => state?,
+        state = work => state.inspect_err(|_| forget(&path))?,
         signal = interrupted() => {
+            forget(&path);
             install::clear_leftovers()?;
             println!("\n{signal}: everything that this run had started is stopped");
             return Ok(ExitCode::from(130));
@@ -68,6 +69,8 @@ async fn start_all(arguments: &Arguments, folder: &Path, path: &Path) -> Result<
     step("tools (NATS, Redis, MariaDB, Kafka)", install::ensure()).await?;
     let infra = step("NATS, Redis, Kafka, MariaDB", Infra::start(Cluster::infra_options(&options))).await?;
     let cluster = Cluster::with_infra(infra, &options)?;
+    // Should this program be killed, the next `down` or `up` still finds the servers.
+    cluster.state().save(path)?;
     let services = format!(
         "{} gateways, {} routers, {} persisters",
         arguments.gateways, arguments.routers, arguments.persisters
@@ -78,6 +81,10 @@ async fn start_all(arguments: &Arguments, folder: &Path, path: &Path) -> Result<
     state.save(path)?;
     cluster.release();
     Ok(state)
+}
+
+fn forget(state: &Path) {
+    let _ = std::fs::remove_file(state);
 }
 
 /// A second `up`: what still runs is left alone, what died is started again in its place.

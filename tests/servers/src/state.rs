@@ -59,9 +59,9 @@ pub struct State {
     pub processes: Vec<Record>,
 }
 
-/// Where `./dev up` keeps its data, logs and state.
+/// Where `./dev up` keeps its data, logs and state: `LAPWING_UP_DIR` (tests of `up` itself), or `target/up`.
 pub fn up_folder() -> PathBuf {
-    paths::target_dir().join("up")
+    std::env::var_os("LAPWING_UP_DIR").map_or_else(|| paths::target_dir().join("up"), PathBuf::from)
 }
 
 /// `LAPWING_STATE`, or the state file of `./dev up`.
