@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use lapwing_servers::{Cluster, http, secrets};
 use serde_json::{Value, json};
 
-const TENANT: &str = "demo";
+pub(crate) const TENANT: &str = "demo";
 
 /// The demo tenant's server API key is kept beside the other secrets.
 pub(crate) fn key_file(folder: &Path) -> PathBuf {

@@ -12,6 +12,7 @@ use lapwing_servers::{Cluster, Options, install, paths};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::Command;
 
+use crate::first_messages;
 use crate::step::{interrupted, step};
 use counts::Counts;
 
@@ -98,7 +99,9 @@ async fn tests(arguments: &Arguments, counts: &mut Counts) -> Result<()> {
     packages.args(["ci", "--no-audit", "--no-fund"]).current_dir(&client);
     step("Node packages", async { stream(packages, &mut Counts::default()).await }).await?;
     // The browser test finds the cluster, and the command that restarts a part of it, by these two variables.
-    let cluster = step("a cluster for the browser", Cluster::start(Options::default())).await?;
+    let options = Options { demo_tenant: Some(first_messages::TENANT.to_owned()), ..Options::default() };
+    let cluster = step("a cluster for the browser", Cluster::start(options)).await?;
+    step("its tenant demo and first messages", first_messages::send(&cluster)).await?;
     let state = cluster.infra().folder().join("state.json");
     cluster.state().save(&state)?;
     let mut command = Command::new(npm);

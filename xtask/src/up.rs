@@ -62,6 +62,7 @@ async fn start_all(arguments: &Arguments, folder: &Path, path: &Path) -> Result<
         persisters: arguments.persisters,
         profile: arguments.profile.clone(),
         folder: Some(folder.to_path_buf()),
+        demo_tenant: Some(first_messages::TENANT.to_owned()),
         usual_ports: true,
         detached: true,
         ..Options::default()

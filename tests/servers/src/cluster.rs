@@ -27,6 +27,8 @@ pub struct Options {
     pub log_filter: String,
     /// Environment for all services, after and above the contract's.
     pub env: Vec<(String, String)>,
+    /// The tenant for whose users the demo page hands out tokens; None: for nobody.
+    pub demo_tenant: Option<String>,
     /// Where the services' programs are. None: `LAPWING_BIN_DIR`, or beside the running program.
     pub bin_dir: Option<PathBuf>,
     /// None: a folder of its own, removed at the end.
@@ -46,6 +48,7 @@ impl Default for Options {
             log: "human".to_owned(),
             log_filter: "info".to_owned(),
             env: Vec::new(),
+            demo_tenant: None,
             bin_dir: None,
             folder: None,
             usual_ports: false,
@@ -105,6 +108,7 @@ impl Cluster {
             log_filter: options.log_filter.clone(),
             jwt_secret_file: jwt_secret_file.clone(),
             operator_key_file: operator_key_file.clone(),
+            demo_tenant: options.demo_tenant.clone(),
             extra: options.env.clone(),
             detached: options.detached,
         };

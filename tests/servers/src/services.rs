@@ -24,6 +24,7 @@ pub(crate) struct Common {
     pub(crate) log_filter: String,
     pub(crate) jwt_secret_file: PathBuf,
     pub(crate) operator_key_file: PathBuf,
+    pub(crate) demo_tenant: Option<String>,
     pub(crate) extra: Vec<(String, String)>,
     pub(crate) detached: bool,
 }
@@ -124,13 +125,16 @@ impl Gateway {
         infra: &Infra,
         (client, api, admin): (Port, Port, Port),
     ) -> Result<Self> {
-        let env = vec![
+        let mut env = vec![
             ("LAPWING_CLIENT_ADDR".to_owned(), client.address()),
             ("LAPWING_API_ADDR".to_owned(), api.address()),
             ("LAPWING_PUBLIC_URL".to_owned(), format!("ws://{}", client.address())),
             ("LAPWING_REDIS_URL".to_owned(), infra.redis().url()),
             ("LAPWING_JWT_SECRET_FILE".to_owned(), common.jwt_secret_file.to_string_lossy().into_owned()),
         ];
+        env.extend(
+            common.demo_tenant.iter().map(|tenant| ("LAPWING_DEMO_TENANT".to_owned(), tenant.clone())),
+        );
         let service = Service::prepare("lapwing-gateway", node, common, infra, admin, env)?;
         Ok(Self { service, client, api })
     }

@@ -10,7 +10,6 @@ use super::{find, run};
 use crate::paths;
 
 const POLICY: &str = "/usr/sbin/policy-rc.d";
-const POLICY_SAVED: &str = "/usr/sbin/policy-rc.d.before-lapwing";
 /// By this line a file that a killed installation left is known as ours.
 const MARK: &str = "# written by lapwing's installer: packages start no service";
 
@@ -24,7 +23,7 @@ pub fn apt_install(packages: &[&str]) -> Result<()> {
         bail!("{} is missing; as root: `apt-get install {}`", packages.join(", "), packages.join(" "));
     }
     let running_before = distribution_services();
-    let policy = Policy::forbid()?;
+    let policy = Policy::forbid(Path::new(POLICY))?;
     run("apt-get update", apt(&["update"]).arg("-q"))?;
     let what = format!("apt-get install {}", packages.join(" "));
     run(&what, apt(&["install", "-y", "-q", "--no-install-recommends"]).args(packages))?;
@@ -59,38 +58,45 @@ fn disable_units(packages: &[&str]) {
     }
 }
 
+/// A `policy-rc.d` of ours for as long as the value lives; the one that was there comes back.
 struct Policy {
+    path: PathBuf,
     ours: bool,
 }
 
 impl Policy {
-    fn forbid() -> Result<Self> {
+    fn forbid(path: &Path) -> Result<Self> {
+        let path = path.to_path_buf();
         // Container images bring one that forbids already; it stays.
-        if std::fs::read_to_string(POLICY).is_ok_and(|text| text.contains("exit 101")) {
-            return Ok(Self { ours: false });
+        if std::fs::read_to_string(&path).is_ok_and(|text| text.contains("exit 101")) {
+            return Ok(Self { path, ours: false });
         }
-        if Path::new(POLICY).exists() {
-            std::fs::rename(POLICY, POLICY_SAVED).context("cannot set policy-rc.d aside")?;
+        if path.exists() {
+            std::fs::rename(&path, saved(&path)).context("cannot set policy-rc.d aside")?;
         }
-        std::fs::write(POLICY, format!("#!/bin/sh\n{MARK}\nexit 101\n"))
+        std::fs::write(&path, format!("#!/bin/sh\n{MARK}\nexit 101\n"))
             .context("cannot write policy-rc.d")?;
-        std::fs::set_permissions(POLICY, std::fs::Permissions::from_mode(0o755))?;
-        Ok(Self { ours: true })
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
+        Ok(Self { path, ours: true })
     }
 }
 
 impl Drop for Policy {
     fn drop(&mut self) {
         if self.ours {
-            let _ = restore();
+            let _ = restore(&self.path);
         }
     }
 }
 
-fn restore() -> Result<()> {
-    std::fs::remove_file(POLICY)?;
-    if Path::new(POLICY_SAVED).exists() {
-        std::fs::rename(POLICY_SAVED, POLICY)?;
+fn saved(path: &Path) -> PathBuf {
+    path.with_extension("d.before-lapwing")
+}
+
+fn restore(path: &Path) -> Result<()> {
+    std::fs::remove_file(path)?;
+    if saved(path).exists() {
+        std::fs::rename(saved(path), path)?;
     }
     Ok(())
 }
@@ -103,7 +109,8 @@ pub fn policy_left_behind() -> bool {
 /// Takes away the `policy-rc.d` of an installation that was interrupted.
 pub fn clear_leftovers() -> Result<()> {
     if policy_left_behind() && paths::uid() == 0 {
-        restore().context("cannot remove the policy-rc.d that an earlier installation left")?;
+        restore(Path::new(POLICY))
+            .context("cannot remove the policy-rc.d that an earlier installation left")?;
     }
     Ok(())
 }
@@ -132,4 +139,32 @@ fn distribution_service(process: &Path) -> Option<String> {
     };
     let folder = folder.unwrap_or_else(|| PathBuf::from("?"));
     theirs.then(|| format!("{name} (process {pid}, in {})", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_written_and_what_was_there_comes_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy-rc.d");
+        let policy = Policy::forbid(&path).unwrap();
+        assert_eq!(Command::new("sh").arg(&path).status().unwrap().code(), Some(101));
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o755);
+        drop(policy);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+
+        std::fs::write(&path, "#!/bin/sh\nexit 0\n").unwrap();
+        let policy = Policy::forbid(&path).unwrap();
+        assert!(std::fs::read_to_string(&path).unwrap().contains("exit 101"));
+        drop(policy);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "#!/bin/sh\nexit 0\n");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+
+        // One that forbids already is not ours to remove.
+        std::fs::write(&path, "#!/bin/sh\nexit 101\n").unwrap();
+        drop(Policy::forbid(&path).unwrap());
+        assert!(path.exists());
+    }
 }

@@ -73,7 +73,8 @@ async fn compose_has_the_same_parts_as_dev_up() {
     let bin = tempfile::tempdir().unwrap();
     fake::binaries(bin.path());
     let infra = Infra::prepare(InfraOptions::default()).await.unwrap();
-    let options = Options { bin_dir: Some(bin.path().into()), ..Options::default() };
+    let demo_tenant = Some("demo".to_owned());
+    let options = Options { bin_dir: Some(bin.path().into()), demo_tenant, ..Options::default() };
     let cluster = Cluster::with_infra(infra, &options).unwrap();
     let compose = compose(&paths::workspace_dir().join("compose.yaml"));
     let services = compose["services"].as_mapping().unwrap();
