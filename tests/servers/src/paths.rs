@@ -1,12 +1,16 @@
 //! Where things stand: the build folder, the tools, a run's own folder, short folders for sockets.
 
+use std::fs::File;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 /// The kernel's limit for a unix socket path is 107 bytes and a closing zero.
 pub const SOCKET_PATH_MAX: usize = 107;
+const LEFTOVERS_AFTER: Duration = Duration::from_secs(6 * 3600);
+const LOCK: &str = "run.lock";
 
 pub fn uid() -> u32 {
     std::fs::metadata("/proc/self").map(|m| m.uid()).unwrap_or(u32::MAX)
@@ -53,6 +57,8 @@ pub fn bin_dir() -> PathBuf {
 pub struct RunDir {
     path: PathBuf,
     keep: bool,
+    /// Held while the run lasts, so that no other run sweeps it away.
+    _lock: Option<File>,
 }
 
 impl RunDir {
@@ -62,16 +68,19 @@ impl RunDir {
 
     pub fn temporary_in(parent: &Path) -> Result<Self> {
         std::fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+        sweep(parent, LEFTOVERS_AFTER);
         let dir =
             tempfile::Builder::new().prefix("r").tempdir_in(parent).context("cannot make a run folder")?;
-        Ok(Self { path: dir.keep(), keep: false })
+        let lock = File::create(dir.path().join(LOCK))?;
+        lock.lock()?;
+        Ok(Self { path: dir.keep(), keep: false, _lock: Some(lock) })
     }
 
     /// A folder of the caller's that stays.
     pub fn at(path: &Path) -> Result<Self> {
         std::fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))?;
-        Ok(Self { path: path.to_path_buf(), keep: true })
+        Ok(Self { path: path.to_path_buf(), keep: true, _lock: None })
     }
 
     pub fn path(&self) -> &Path {
@@ -89,6 +98,17 @@ impl Drop for RunDir {
             eprintln!("the servers' data and logs stay in {}", self.path.display());
         } else if !self.keep {
             let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Removes folders of runs that failed or were killed; for this long they were there to be looked at.
+fn sweep(parent: &Path, after: Duration) {
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let age = entry.metadata().and_then(|meta| meta.modified()).ok().and_then(|at| at.elapsed().ok());
+        let ended = File::open(entry.path().join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok());
+        if ended && age.is_some_and(|age| age >= after) {
+            let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
@@ -130,6 +150,20 @@ fn fnv(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_ended_runs_are_swept() {
+        let parent = tempfile::tempdir().unwrap();
+        let running = RunDir::temporary_in(parent.path()).unwrap();
+        let mut ended = RunDir::temporary_in(parent.path()).unwrap();
+        ended.keep();
+        let left = ended.path().to_path_buf();
+        drop(ended);
+        sweep(parent.path(), Duration::from_secs(3600));
+        assert!(left.exists(), "too young to be swept");
+        sweep(parent.path(), Duration::ZERO);
+        assert!(!left.exists() && running.path().exists());
+    }
 
     #[test]
     fn a_socket_path_stays_below_the_kernels_limit() {
