@@ -107,6 +107,10 @@ pub enum LogFormat {
     Json,
 }
 
+/// The client libraries tell on `info` of each connection, and on `error` what our own lines tell with a cause.
+const DEFAULT_LOG_FILTER: &str =
+    "info,rskafka=off,async_nats=warn,librdkafka=warn,opentelemetry=warn,h2=warn";
+
 /// The keys that every service has. Flatten it: `#[command(flatten)] pub common: Common`.
 #[derive(Debug, Clone, Args)]
 pub struct Common {
@@ -127,7 +131,7 @@ pub struct Common {
     pub log: LogFormat,
 
     /// Which log lines: a tracing filter such as `info,lapwing_router=debug`
-    #[arg(long, env = "LAPWING_LOG_FILTER", default_value = "info")]
+    #[arg(long, env = "LAPWING_LOG_FILTER", default_value = DEFAULT_LOG_FILTER)]
     pub log_filter: String,
 
     /// Limits: default, or bench for benchmarks and ladders

@@ -135,16 +135,21 @@ impl Tasks {
         F::Output: Outcome,
     {
         let named = self.enter(name.into());
-        let watched = async move {
-            let result = match AssertUnwindSafe(future).catch_unwind().await {
-                Ok(outcome) => outcome.into_result(),
-                Err(panic) => Err(anyhow::anyhow!("panicked: {}", panic_text(panic.as_ref()))),
-            };
-            named.finished(on_error, result);
-        };
+        let watched = named.watch(on_error, future);
         let tracked = self.root.tracker.track_future(self.group.tracker.track_future(watched));
         #[expect(clippy::disallowed_methods, reason = "this is the one place that spawns")]
         tokio::spawn(tracked.in_current_span())
+    }
+
+    /// A task that serves the others to their very end (a link's reader): a drain does not wait for it, the runtime ends it.
+    pub fn spawn_companion<F>(&self, name: impl Into<Cow<'static, str>>, on_error: OnError, future: F)
+    where
+        F: Future + Send + 'static,
+        F::Output: Outcome,
+    {
+        let named = Named { tasks: self.clone(), id: None, name: name.into() };
+        #[expect(clippy::disallowed_methods, reason = "this is the one place that spawns")]
+        tokio::spawn(named.watch(on_error, future).in_current_span());
     }
 
     /// Runs blocking work on a thread of its own kind; it cannot be stopped, so keep it short.
@@ -188,17 +193,29 @@ impl Tasks {
     fn enter(&self, name: Cow<'static, str>) -> Named {
         let id = self.root.next_id.fetch_add(1, Ordering::Relaxed);
         self.root.running.lock().insert(id, name.clone());
-        Named { tasks: self.clone(), id, name }
+        Named { tasks: self.clone(), id: Some(id), name }
     }
 }
 
 struct Named {
     tasks: Tasks,
-    id: u64,
+    id: Option<u64>,
     name: Cow<'static, str>,
 }
 
 impl Named {
+    async fn watch<F>(self, on_error: OnError, future: F)
+    where
+        F: Future,
+        F::Output: Outcome,
+    {
+        let result = match AssertUnwindSafe(future).catch_unwind().await {
+            Ok(outcome) => outcome.into_result(),
+            Err(panic) => Err(anyhow::anyhow!("panicked: {}", panic_text(panic.as_ref()))),
+        };
+        self.finished(on_error, result);
+    }
+
     fn finished(self, on_error: OnError, result: anyhow::Result<()>) {
         let Err(error) = result else { return };
         metrics::counter!(TASK_FAILURES_TOTAL, "task" => self.name.to_string()).increment(1);
@@ -214,7 +231,9 @@ impl Named {
 
 impl Drop for Named {
     fn drop(&mut self) {
-        self.tasks.root.running.lock().remove(&self.id);
+        if let Some(id) = self.id {
+            self.tasks.root.running.lock().remove(&id);
+        }
     }
 }
 
@@ -253,12 +272,16 @@ mod tests {
         assert_eq!(tasks.drain(Duration::from_secs(1)).await, Err(vec!["stubborn".to_owned()]));
     }
 
+    fn boom(text: &str) {
+        panic!("boom {text}");
+    }
+
     #[tokio::test]
     async fn a_panic_is_an_error_with_a_name() {
         let tasks = Tasks::new();
-        tasks.spawn("logged", OnError::Log, async { panic!("only logged") }).await.unwrap();
+        tasks.spawn("logged", OnError::Log, async { boom("only logged") }).await.unwrap();
         assert!(!tasks.is_stopping());
-        tasks.spawn("fatal", OnError::StopService, async { panic!("boom {}", 7) }).await.unwrap();
+        tasks.spawn("fatal", OnError::StopService, async { boom("7") }).await.unwrap();
         assert!(tasks.is_stopping());
         let failure = tasks.failure().unwrap();
         assert_eq!((failure.task.as_str(), failure.error.as_str()), ("fatal", "panicked: boom 7"));

@@ -62,6 +62,8 @@ where
         if !self.json {
             let (service, node, level, target) =
                 (self.service, &self.node, metadata.level(), metadata.target());
+            // One event is one line, whatever text from outside stands in it.
+            let message = message.replace('\r', "\\r").replace('\n', "\\n");
             write!(writer, "{time} {level:>5} {service}/{node} {target}: {message}")?;
             for (name, value) in &fields {
                 match value {
