@@ -23,8 +23,8 @@ use crate::{
 };
 
 /// Largest list of members in one event.
-pub const MAX_LIST: usize = 1000;
-pub const MAX_MEMBERS: u32 = 100_000;
+pub(crate) const MAX_LIST: usize = 1000;
+pub(crate) const MAX_MEMBERS: u32 = 100_000;
 
 pub(crate) struct Entry {
     pub(crate) key: ConversationKey,

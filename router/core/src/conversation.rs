@@ -13,6 +13,8 @@ use lapwing_proto::record::Record;
 
 use crate::Loaded;
 
+type Members = HashMap<Arc<str>, Option<Member>>;
+
 pub(crate) type EntryId = u64;
 
 #[derive(Default)]
@@ -20,13 +22,15 @@ pub(crate) struct Conversation {
     /// Folded from released records; whole only once `loaded`.
     pub(crate) header: Header,
     pub(crate) loaded: bool,
-    /// Released while not loaded, to be folded on top of what the view says.
-    unfolded: Vec<Arc<Record>>,
+    /// Released while not loaded, to be laid over what the view says.
+    unloaded: Newest,
     /// Members known here; None = known not to be one.
-    pub(crate) members: HashMap<Arc<str>, Option<Member>>,
+    pub(crate) members: Members,
+    /// Removed here, from a time that began before memory does: the view knows since when they saw it.
+    left: HashMap<Arc<str>, u64>,
     /// With the pending events folded in; meaningful while `inflight` > 0.
     ahead: Header,
-    ahead_members: HashMap<Arc<str>, Option<Member>>,
+    ahead_members: Members,
     /// Events that were given a seq and are not released yet; those of them that change more than the head.
     pub(crate) inflight: u32,
     pub(crate) state_inflight: u32,
@@ -38,6 +42,36 @@ pub(crate) struct Conversation {
     /// Changes with each load: a load that was asked under another number is not taken.
     pub(crate) generation: u64,
     pub(crate) last_used: u64,
+}
+
+/// The newest of each part of a header that records told: their number does not matter.
+#[derive(Default)]
+struct Newest {
+    head: u64,
+    n: u64,
+    member_count: Option<u32>,
+    history: Option<bool>,
+}
+
+impl Newest {
+    fn fold(&mut self, record: &Record) {
+        let (member_count, history) = header_changes(record);
+        (self.head, self.n) = (record.seq, record.n);
+        self.member_count = member_count.or(self.member_count);
+        self.history = history.or(self.history);
+    }
+
+    fn over(self, below: &Header) -> Header {
+        if self.head <= below.head {
+            return below.clone();
+        }
+        Header {
+            head: self.head,
+            n: self.n,
+            member_count: self.member_count.unwrap_or(below.member_count),
+            history_for_new_members: self.history.unwrap_or(below.history_for_new_members),
+        }
+    }
 }
 
 impl Conversation {
@@ -56,23 +90,28 @@ impl Conversation {
         {
             return Some(*member);
         }
-        self.members.get(user).copied()
+        let left = || self.left.get(user).map(|to| Some(Member { from_seq: *to, to_seq: *to }));
+        self.members.get(user).copied().or_else(left)
     }
 
     /// Takes what a load found, filling only what memory lacks.
     pub(crate) fn load(&mut self, loaded: &Loaded, users: &[Arc<str>]) {
         if !self.loaded {
-            self.header = loaded.header.clone();
-            for record in std::mem::take(&mut self.unfolded) {
-                if record.seq > self.header.head {
-                    self.header.fold(&record);
-                }
-            }
+            self.header = std::mem::take(&mut self.unloaded).over(&loaded.header);
             self.loaded = true;
             self.persisted = self.persisted.max(loaded.persisted);
         }
         for (user, member) in users.iter().zip(&loaded.members) {
-            self.members.entry(user.clone()).or_insert(*member);
+            let member = match (self.left.remove(user), member) {
+                (None, member) => *member,
+                // The view may stand before the removal.
+                (Some(to), Some(member)) if member.from_seq <= to => {
+                    Some(Member { from_seq: member.from_seq, to_seq: to })
+                }
+                (Some(_), Some(member)) => Some(*member),
+                (Some(to), None) => Some(Member { from_seq: to, to_seq: to }),
+            };
+            self.members.entry(user.clone()).or_insert(member);
         }
     }
 
@@ -90,7 +129,7 @@ impl Conversation {
         self.inflight += 1;
         if changes_state(record) {
             self.state_inflight += 1;
-            apply_members(&mut self.ahead_members, Some(&self.members), record);
+            self.look_ahead(record);
         }
     }
 
@@ -99,15 +138,46 @@ impl Conversation {
         if self.loaded {
             self.header.fold(record);
         } else {
-            self.unfolded.push(record.clone());
+            self.unloaded.fold(record);
         }
-        apply_members(&mut self.members, None, record);
+        self.apply_members(record);
         self.newest_offset = Some(offset);
         if own {
             self.inflight = self.inflight.saturating_sub(1);
             if changes_state(record) {
                 self.state_inflight = self.state_inflight.saturating_sub(1);
             }
+        }
+    }
+
+    fn apply_members(&mut self, record: &Record) {
+        for change in member_changes(record) {
+            match change {
+                MemberChange::Joined { user, from_seq } => {
+                    self.left.remove(user);
+                    self.members.insert(user.into(), Some(Member { from_seq, to_seq: 0 }));
+                }
+                MemberChange::Left { user, to_seq } => match self.members.get_mut(user) {
+                    Some(Some(member)) => member.to_seq = to_seq,
+                    Some(None) | None => {
+                        self.members.remove(user);
+                        self.left.insert(user.into(), to_seq);
+                    }
+                },
+            }
+        }
+    }
+
+    fn look_ahead(&mut self, record: &Record) {
+        for change in member_changes(record) {
+            let (user, member) = match change {
+                MemberChange::Joined { user, from_seq } => (user, Member { from_seq, to_seq: 0 }),
+                MemberChange::Left { user, to_seq } => {
+                    let from_seq = self.member(user).flatten().map_or(to_seq, |member| member.from_seq);
+                    (user, Member { from_seq, to_seq })
+                }
+            };
+            self.ahead_members.insert(user.into(), Some(member));
         }
     }
 
@@ -126,24 +196,4 @@ impl Conversation {
 
 fn changes_state(record: &Record) -> bool {
     header_changes(record) != (None, None) || !member_changes(record).is_empty()
-}
-
-fn apply_members(
-    into: &mut HashMap<Arc<str>, Option<Member>>,
-    below: Option<&HashMap<Arc<str>, Option<Member>>>,
-    record: &Record,
-) {
-    for change in member_changes(record) {
-        match change {
-            MemberChange::Joined { user, from_seq } => {
-                into.insert(user.into(), Some(Member { from_seq, to_seq: 0 }));
-            }
-            MemberChange::Left { user, to_seq } => {
-                let known = into.get(user).or_else(|| below?.get(user)).copied().flatten();
-                // Unknown here (inherited): shown only its own removal, never too much.
-                let from_seq = known.map_or(to_seq, |member| member.from_seq);
-                into.insert(user.into(), Some(Member { from_seq, to_seq }));
-            }
-        }
-    }
 }

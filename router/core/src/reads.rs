@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lapwing_model::{ConversationKey, Kind, Member, Refusal};
+use lapwing_model::{ConversationKey, Kind, Member, Position, Refusal};
 use lapwing_proto::{Message as _, bus, client, record::CursorRecord};
 
 use crate::{
@@ -161,6 +161,19 @@ impl Partition {
                     Some(Slot::refused(&Refusal::new(lapwing_model::Code::NotFound, message), ""))
                 }
             },
+        }
+    }
+
+    /// A persister says up to where MySQL has this partition: receipts for senders, trims for the hot windows (R-ACK-3).
+    pub fn mark(&mut self, at: Position, tombstones: &[bus::Tombstone]) {
+        for now in self.recent.mark(at, tombstones) {
+            let seq = now.receipt.persisted_seq;
+            let head = self.recent.of(&now.key).last().map_or(seq, |released| released.record.seq);
+            if let Some(conversation) = self.conversations.get_mut(&now.key) {
+                conversation.persisted = conversation.persisted.max(seq);
+            }
+            self.effects.push_back(Effect::Persisted { key: now.key.clone(), bucket: now.bucket, seq, head });
+            self.effects.push_back(Effect::Receipts { key: now.key, receipt: now.receipt });
         }
     }
 

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lapwing_proto::record::Record;
+use lapwing_proto::record::{Record, record::Body};
 
 use crate::{
-    ConversationKey, Member,
+    ConversationKey, Kind, Member,
     bucket::{self, Bucket},
     fold::{MemberChange, header_changes, member_changes},
 };
@@ -76,6 +76,13 @@ pub enum Op {
         user: Arc<str>,
         conversation: Arc<str>,
         member: Member,
+    },
+    /// The other side of a p2p conversation.
+    UserPeer {
+        tenant: Arc<str>,
+        user: Arc<str>,
+        conversation: Arc<str>,
+        peer: Arc<str>,
     },
     UserLeft {
         tenant: Arc<str>,
@@ -188,6 +195,20 @@ fn user_ops(key: ConversationKey, record: &Record, into: &mut Vec<Op>) {
                 Op::UserLeft { tenant, conversation, user: user.into(), to_seq }
             }
         });
+    }
+    if let (Some(Kind::P2p), Some(Body::Created(created))) =
+        (Kind::of_conversation(&conversation), &record.body)
+        && let [one, other] = &created.members[..]
+    {
+        for (user, peer) in [(one, other), (other, one)] {
+            let (user, peer) = (user.as_str().into(), peer.as_str().into());
+            into.push(Op::UserPeer {
+                tenant: tenant.clone(),
+                conversation: conversation.clone(),
+                user,
+                peer,
+            });
+        }
     }
     // R-FAN-8: a user's own message moves its read cursor.
     if record.countable && !record.sender.is_empty() {

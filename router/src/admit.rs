@@ -1,0 +1,147 @@
+//! ① admit: requests of the gateways, checked and handed to their partition's queue; whoever is not the owner says so.
+
+use std::{sync::Arc, time::Instant};
+
+use lapwing_links::nats::{Message, Responder, SubscriptionOptions};
+use lapwing_model::{Code, ConversationKey, PartitionId, Refusal, ids, record::content_len, trace};
+use lapwing_proto::{
+    Message as _,
+    bus::{self, RouterReply, RouterRequest, router_reply, router_request::Body},
+};
+
+use crate::{audit, dispatch::Dispatch, router::Router, sequence};
+
+pub(crate) async fn run(router: Arc<Router>) -> anyhow::Result<()> {
+    let subject = format!("lw.r.{}", router.node());
+    let options = SubscriptionOptions::named("admit").items(65_536).bytes(router.config.inbound_bytes);
+    let mut requests = router.nats.subscribe(&subject, options).await?;
+    let stopping = router.context.stopping();
+    loop {
+        let batch = tokio::select! {
+            () = stopping.cancelled() => return Ok(()),
+            batch = requests.next_up_to(256, 4 << 20) => batch,
+        };
+        if batch.is_empty() {
+            return Ok(());
+        }
+        for message in batch {
+            admit(&router, &message);
+        }
+    }
+}
+
+fn admit(router: &Arc<Router>, message: &Message) {
+    let responder = message.responder();
+    let refuse = |refusal: Refusal| refuse(router, responder.clone(), &refusal, message.traceparent());
+    let request = match RouterRequest::decode(message.payload.clone()) {
+        Ok(request) => request,
+        Err(error) => return refuse(Refusal::new(Code::Invalid, format!("unreadable request: {error}"))),
+    };
+    let Some(body) = request.body else {
+        return refuse(Refusal::new(Code::Invalid, "a request without a body"));
+    };
+    match body {
+        Body::Audit(audit) => audit::store(router, audit, responder),
+        Body::TenantChange(_) | Body::TenantGet(_) => router.tenants.request(router, body, responder),
+        body => {
+            let Some(id) = request.partition.as_ref().map(PartitionId::from) else {
+                return refuse(Refusal::new(Code::Invalid, "a request without its partition"));
+            };
+            if let Err(refusal) = check(router, &id, &body) {
+                return refuse(refusal);
+            }
+            if let Body::Detach(detach) = body {
+                let key = ConversationKey::new(detach.tenant, detach.conversation);
+                router.dispatch.push(Dispatch::Withdraw {
+                    hash: key.hash64(),
+                    node: detach.node,
+                    incarnation: detach.incarnation,
+                    counter: detach.counter,
+                });
+                return router.answers.send(responder, &done());
+            }
+            enqueue(router, &id, body, responder, message);
+        }
+    }
+}
+
+fn enqueue(
+    router: &Arc<Router>,
+    id: &PartitionId,
+    body: Body,
+    responder: Option<Responder>,
+    message: &Message,
+) {
+    let handle = router.partitions.read().get(id).map(|handle| handle.requests.clone());
+    let Some(queue) = handle else {
+        return router.answers.send(responder, &lapwing_router_core::requests::not_owner(50));
+    };
+    let publish = matches!(body, Body::Publish(_));
+    if publish && router.producer.in_flight_bytes() > router.config.kafka_in_flight_bytes / 2 {
+        let refusal = Refusal::new(Code::Overloaded, format!("{id}: too many bytes on their way to Kafka"));
+        return refuse(router, responder, &refusal.retry_after(200), message.traceparent());
+    }
+    let request = sequence::Request { body, responder: responder.clone(), received: Instant::now() };
+    if queue.try_push(request, message.payload.len()).is_err() {
+        let refusal = Refusal::new(Code::Overloaded, format!("{id}: its queue is full")).retry_after(200);
+        refuse(router, responder, &refusal, message.traceparent());
+    }
+}
+
+pub(crate) fn done() -> RouterReply {
+    RouterReply { body: Some(router_reply::Body::Done(bus::Done {})) }
+}
+
+pub(crate) fn refuse(router: &Router, responder: Option<Responder>, refusal: &Refusal, traceparent: &str) {
+    let error = refusal.to_wire(trace::trace_id_of(traceparent));
+    router.answers.send(responder, &RouterReply { body: Some(router_reply::Body::Error(error)) });
+}
+
+/// Ids and sizes, again: the owner trusts no gateway with the log.
+fn check(router: &Router, id: &PartitionId, body: &Body) -> Result<(), Refusal> {
+    let invalid = |error: ids::BadId| Refusal::new(Code::Invalid, error.to_string());
+    let place = |tenant: &str, conversation: &str| {
+        ids::check_id("tenant", tenant).map_err(invalid)?;
+        ids::check_conversation(conversation).map_err(invalid)?;
+        let key = ConversationKey::new(tenant, conversation);
+        match PartitionId::of(&key, router.config.partitions) {
+            Some(of) if of == *id => Ok(()),
+            Some(of) => Err(Refusal::new(Code::Invalid, format!("{key} belongs to {of}, not to {id}"))),
+            None => Err(Refusal::new(Code::NotFound, format!("{conversation}: no such conversation"))),
+        }
+    };
+    match body {
+        Body::Publish(batch) => {
+            place(&batch.tenant, &batch.conversation)?;
+            ids::check_id("sender", &batch.sender).map_err(invalid)?;
+            for item in &batch.items {
+                ids::check_id("client_mid", &item.client_mid).map_err(invalid)?;
+                let size = item.content.as_ref().map_or(0, content_len);
+                if size > router.config.max_body_bytes {
+                    let message = format!("{size} bytes; at most {}", router.config.max_body_bytes);
+                    return Err(Refusal::new(Code::TooLarge, message));
+                }
+            }
+            Ok(())
+        }
+        Body::Attach(batch) => {
+            batch.items.iter().try_for_each(|item| place(&item.tenant, &item.conversation))
+        }
+        Body::Fetch(ask) => place(&ask.tenant, &ask.conversation),
+        Body::Cursors(batch) => batch.cursors.iter().try_for_each(|of| place(&of.tenant, &of.conversation)),
+        Body::Trace(ask) => place(&ask.tenant, &ask.conversation),
+        Body::Detach(ask) => place(&ask.tenant, &ask.conversation),
+        Body::Command(command) => {
+            place(&command.tenant, &command.conversation)?;
+            let users: &[String] = match &command.body {
+                Some(bus::command::Body::CreateGroup(ask)) => &ask.members,
+                Some(bus::command::Body::AddMembers(ask)) => &ask.users,
+                Some(bus::command::Body::RemoveMembers(ask)) => &ask.users,
+                Some(bus::command::Body::EnsureP2p(ask)) => &[ask.a.clone(), ask.b.clone()],
+                None => &[],
+            };
+            users.iter().try_for_each(|user| ids::check_id("user", user)).map_err(invalid)
+        }
+        Body::Audit(_) | Body::TenantChange(_) | Body::TenantGet(_) => Ok(()),
+    }
+}

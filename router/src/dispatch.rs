@@ -1,0 +1,231 @@
+//! ⑥ dispatch: each released event goes once to each node that has sessions for its conversation (R-FAN-1).
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use lapwing_model::{
+    ConversationKey,
+    fold::{MemberChange, member_changes},
+};
+use lapwing_proto::{
+    bus::{self, deliver_item},
+    record::CursorRecord,
+};
+use lapwing_router_core::{Released, interest::Interest};
+use lapwing_runtime::{
+    metrics,
+    queue::{Queue, Receiver, Sender},
+};
+
+use crate::{lanes, nodes, router::Router};
+
+pub(crate) enum Dispatch {
+    Released(Arc<Released>),
+    Receipt {
+        key: ConversationKey,
+        receipt: bus::Receipt,
+    },
+    Cursor(CursorRecord),
+    Interest {
+        hash: u64,
+        node: String,
+        incarnation: u64,
+        counter: u64,
+    },
+    Withdraw {
+        hash: u64,
+        node: String,
+        incarnation: u64,
+        counter: u64,
+    },
+    /// Users became members: to every node, acknowledged; again once the user views have it, so that neither order loses it.
+    Announce(Arc<Released>),
+    NodeHeard(bus::GatewayHeartbeat),
+}
+
+#[derive(Clone)]
+pub(crate) struct Handle {
+    queue: Sender<Dispatch>,
+}
+
+pub(crate) struct Stage {
+    queue: Receiver<Dispatch>,
+}
+
+/// Items wait here only while the task is busy; what is slow waits in the nodes' lanes.
+pub(crate) fn open() -> (Handle, Stage) {
+    let (sender, receiver) = Queue::named("dispatch").items(262_144).bytes(256 << 20).open();
+    (Handle { queue: sender }, Stage { queue: receiver })
+}
+
+impl Handle {
+    pub(crate) fn push(&self, item: Dispatch) {
+        let weight = match &item {
+            Dispatch::Released(released) => released.event.len() + 128,
+            _ => 128,
+        };
+        if self.queue.try_push(item, weight).is_err() {
+            // The digest tells the nodes the head, so they fetch what they missed.
+            self.queue.count_drop();
+        }
+    }
+}
+
+/// Conversations with news in the last seconds, for the digest.
+const ACTIVE: Duration = Duration::from_secs(5);
+const DIGEST: Duration = Duration::from_secs(1);
+const DIGEST_ITEMS: usize = 1000;
+
+struct Active {
+    head: u64,
+    n: u64,
+    at: std::time::Instant,
+}
+
+struct Dispatcher {
+    router: Arc<Router>,
+    interest: Interest,
+    nodes: nodes::Nodes,
+    active: HashMap<ConversationKey, Active>,
+}
+
+impl Stage {
+    pub(crate) async fn run(mut self, router: Arc<Router>) -> anyhow::Result<()> {
+        nodes::listen(&router).await?;
+        let nodes = nodes::Nodes::new(router.clone());
+        let mut dispatcher =
+            Dispatcher { router, interest: Interest::default(), nodes, active: HashMap::new() };
+        let mut digests = tokio::time::interval(DIGEST);
+        loop {
+            tokio::select! {
+                batch = self.queue.pop_up_to(1024, 16 << 20) => {
+                    if batch.is_empty() { return Ok(()) }
+                    for item in batch { dispatcher.dispatch(item) }
+                }
+                _ = digests.tick() => dispatcher.tick(),
+            }
+        }
+    }
+}
+
+impl Dispatcher {
+    fn dispatch(&mut self, item: Dispatch) {
+        match item {
+            Dispatch::Released(released) => self.released(&released),
+            Dispatch::Receipt { key, receipt } => {
+                if !receipt.senders.is_empty() {
+                    self.to_interested(&key, 0, 0, deliver_item::Body::Receipt(receipt), Vec::new());
+                }
+            }
+            Dispatch::Cursor(cursor) => {
+                let key = ConversationKey::new(cursor.tenant.as_str(), cursor.conversation.as_str());
+                self.to_interested(&key, 0, 0, deliver_item::Body::Cursor(cursor), Vec::new());
+            }
+            Dispatch::Interest { hash, node, incarnation, counter } => {
+                self.interest.add(hash, &node, incarnation, counter);
+            }
+            Dispatch::Withdraw { hash, node, incarnation, counter } => {
+                self.interest.remove(hash, &node, incarnation, counter);
+            }
+            Dispatch::Announce(released) => self.announce(&released),
+            Dispatch::NodeHeard(beat) => {
+                if self.nodes.heard(&beat) {
+                    self.interest.forget(&beat.node);
+                }
+            }
+        }
+    }
+
+    fn released(&mut self, released: &Arc<Released>) {
+        let stage = metrics::stage("dispatch");
+        let record = &released.record;
+        let mut left = Vec::new();
+        let mut joined = false;
+        for change in member_changes(record) {
+            match change {
+                MemberChange::Joined { .. } => joined = true,
+                MemberChange::Left { user, .. } => left.push(user.to_owned()),
+            }
+        }
+        let body = deliver_item::Body::Event(released.event.clone());
+        self.to_interested(&released.key, record.seq, record.n, body, left);
+        if joined {
+            self.announce(released);
+        }
+        let at = std::time::Instant::now();
+        self.active.insert(released.key.clone(), Active { head: record.seq, n: record.n, at });
+        stage.done("ok");
+    }
+
+    fn to_interested(
+        &mut self,
+        key: &ConversationKey,
+        seq: u64,
+        n: u64,
+        body: deliver_item::Body,
+        left: Vec<String>,
+    ) {
+        let hash = key.hash64();
+        for node in self.interest.of(hash) {
+            let Some(lanes) = self.nodes.get(node) else { continue };
+            let item = bus::DeliverItem {
+                tenant: key.tenant.to_string(),
+                conversation: key.conversation.to_string(),
+                seq,
+                left: left.clone(),
+                body: Some(body.clone()),
+            };
+            lanes.push(hash, item, n);
+        }
+    }
+
+    fn announce(&self, released: &Released) {
+        let users: Vec<String> = member_changes(&released.record)
+            .into_iter()
+            .filter_map(|change| match change {
+                MemberChange::Joined { user, .. } => Some(user.to_owned()),
+                MemberChange::Left { .. } => None,
+            })
+            .collect();
+        if users.is_empty() {
+            return;
+        }
+        let announce = bus::Announce {
+            tenant: released.key.tenant.to_string(),
+            conversation: released.key.conversation.to_string(),
+            users,
+            seq: released.record.seq,
+        };
+        for lanes in self.nodes.all() {
+            lanes.announce(announce.clone());
+        }
+    }
+
+    /// Heads of recently active conversations to the nodes that want them: a lost tail is found without another message.
+    fn tick(&mut self) {
+        for node in self.nodes.expire(Duration::from_millis(self.router.config.node_silent_ms)) {
+            self.interest.forget(&node);
+        }
+        self.active.retain(|_, active| active.at.elapsed() < ACTIVE);
+        let mut digests: BTreeMap<&str, Vec<bus::DigestItem>> = BTreeMap::new();
+        for (key, active) in &self.active {
+            for node in self.interest.of(key.hash64()) {
+                let items = digests.entry(node).or_default();
+                if items.len() < DIGEST_ITEMS {
+                    items.push(bus::DigestItem {
+                        tenant: key.tenant.to_string(),
+                        conversation: key.conversation.to_string(),
+                        head: active.head,
+                        n: active.n,
+                    });
+                }
+            }
+        }
+        for (node, items) in digests {
+            lanes::digest(&self.router, node, bus::Digest { items });
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The views' part of ① admit: lookups of all partitions, joined into few script calls.
+
+use std::{sync::Arc, time::Duration};
+
+use lapwing_model::{PartitionId, view::Family};
+use lapwing_router_core::{Load, Loaded, Lookup, LookupAnswer, Own};
+use lapwing_runtime::{
+    OnError, metrics,
+    queue::{Queue, Receiver, Sender},
+};
+use lapwing_views::{LoadItem, OwnItem, Owned};
+use tokio::sync::Semaphore;
+
+use crate::{router::Router, sequence::Event};
+
+/// R-SEQ-7: slower than this it is skipped and counted.
+const OWN_DEADLINE: Duration = Duration::from_millis(20);
+const BATCH: usize = 128;
+const IN_FLIGHT: usize = 4;
+
+#[derive(Clone)]
+pub(crate) struct Handle {
+    queue: Sender<(PartitionId, Lookup)>,
+}
+
+pub(crate) struct Stage {
+    queue: Receiver<(PartitionId, Lookup)>,
+}
+
+pub(crate) fn open() -> (Handle, Stage) {
+    let (sender, receiver) = Queue::named("lookup").items(65_536).bytes(64 << 20).open();
+    (Handle { queue: sender }, Stage { queue: receiver })
+}
+
+impl Handle {
+    /// The answer at once when the queue is full: as if the views were down.
+    pub(crate) fn ask(&self, id: &PartitionId, lookup: Lookup) -> Option<LookupAnswer> {
+        let ticket = lookup.ticket;
+        let own = if lookup.own.is_some() { Own::Skipped } else { Own::NotAsked };
+        let load = if lookup.load.is_some() { Load::Unavailable } else { Load::NotAsked };
+        let full = self.queue.try_push((id.clone(), lookup), 256).is_err();
+        full.then_some(LookupAnswer { ticket, load, own })
+    }
+}
+
+impl Stage {
+    pub(crate) async fn run(mut self, router: Arc<Router>) {
+        let places = Arc::new(Semaphore::new(IN_FLIGHT));
+        loop {
+            let Ok(place) = places.clone().acquire_owned().await else { return };
+            let batch = self.queue.pop_up_to(BATCH, 1 << 20).await;
+            if batch.is_empty() {
+                return;
+            }
+            let router = router.clone();
+            let tasks = router.context.tasks.clone();
+            tasks.spawn("lookup batch", OnError::Log, async move {
+                look_up(&router, batch).await;
+                drop(place);
+            });
+        }
+    }
+}
+
+async fn look_up(router: &Router, batch: Vec<(PartitionId, Lookup)>) {
+    let stage = metrics::stage("admit");
+    let (loads, owns) = tokio::join!(load(router, &batch), own(router, &batch));
+    stage.done("ok");
+    for (((id, lookup), load), own) in batch.into_iter().zip(loads).zip(owns) {
+        let answer = LookupAnswer { ticket: lookup.ticket, load, own };
+        let events = router.partitions.read().get(&id).map(|handle| handle.events.clone());
+        if let Some(events) = events {
+            let _gone = events.send(Event::LookedUp(answer)).await;
+        }
+    }
+}
+
+async fn load(router: &Router, batch: &[(PartitionId, Lookup)]) -> Vec<Load> {
+    let asked: Vec<_> = batch
+        .iter()
+        .filter_map(|(_, lookup)| {
+            let load = lookup.load.as_ref()?;
+            Some(LoadItem {
+                key: lookup.key.clone(),
+                bucket: lookup.bucket,
+                lowest: load.lowest,
+                users: load.users.clone(),
+                mid: load.mid,
+            })
+        })
+        .collect();
+    let found = match asked.is_empty() {
+        true => Ok(Vec::new()),
+        false => router.views.load(&asked, lapwing_runtime::time::now_ms()).await,
+    };
+    let mut found = found
+        .unwrap_or_else(|error| {
+            tracing::debug!(%error, "cold loads failed");
+            vec![None; asked.len()]
+        })
+        .into_iter();
+    batch
+        .iter()
+        .map(|(id, lookup)| match &lookup.load {
+            None => Load::NotAsked,
+            Some(_) => match found.next().flatten() {
+                Some(item) => Load::Found(Box::new(Loaded {
+                    header: item.header,
+                    persisted: item.persisted,
+                    mid: item.mid,
+                    members: item.members,
+                })),
+                None => {
+                    // Perhaps it moved back: the next empty apply tells, and replays it.
+                    router.apply.check(id.clone(), Family::Commit);
+                    Load::Unavailable
+                }
+            },
+        })
+        .collect()
+}
+
+async fn own(router: &Router, batch: &[(PartitionId, Lookup)]) -> Vec<Own> {
+    let asked: Vec<_> = batch
+        .iter()
+        .filter_map(|(_, lookup)| {
+            let own = lookup.own.as_ref()?;
+            Some(OwnItem {
+                tenant: lookup.key.tenant.clone(),
+                sender: own.sender.clone(),
+                client_mid: own.client_mid.clone(),
+                content_hash: own.content_hash,
+            })
+        })
+        .collect();
+    let owned = match asked.is_empty() {
+        true => Ok(Vec::new()),
+        false => router.views.own(&asked, OWN_DEADLINE).await,
+    };
+    let mut owned = match owned {
+        Ok(owned) => owned.into_iter(),
+        Err(_) => {
+            ::metrics::counter!(metrics::CMIDOWN_SKIPPED_TOTAL).increment(asked.len() as u64);
+            Vec::new().into_iter()
+        }
+    };
+    let answer = |(_, lookup): &(PartitionId, Lookup)| match &lookup.own {
+        None => Own::NotAsked,
+        Some(_) => match owned.next() {
+            Some(Owned::New) => Own::New,
+            Some(Owned::SameContent) => Own::SameContent,
+            Some(Owned::OtherContent) => Own::OtherContent,
+            None => Own::Skipped,
+        },
+    };
+    batch.iter().map(answer).collect()
+}

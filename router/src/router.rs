@@ -1,0 +1,115 @@
+//! The parts of a router, and how they are put together.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use lapwing_links::{
+    kafka::{Kafka, Producer, ProducerOptions},
+    nats::Nats,
+    redis::Redis,
+};
+use lapwing_model::{Kind, PartitionId, Position, kind::KINDS};
+use lapwing_runtime::{Context, OnError, queue::Budget};
+use lapwing_views::Views;
+use parking_lot::{Mutex, RwLock};
+
+use crate::{
+    admin, admit, answer, apply, config::Config, dispatch, lookup, ownership, sequence, tenants, watermark,
+};
+
+/// What every stage of this process shares.
+pub(crate) struct Router {
+    pub(crate) config: Config,
+    pub(crate) context: Context,
+    /// Of this process: a greater one is a later start of the same node.
+    pub(crate) incarnation: u64,
+    pub(crate) nats: Nats,
+    pub(crate) kafka: Kafka,
+    pub(crate) producer: Producer,
+    pub(crate) views: Views,
+    pub(crate) inbound: Arc<Budget>,
+    /// Partitions that this router owns or wants.
+    pub(crate) partitions: RwLock<HashMap<PartitionId, sequence::Handle>>,
+    /// Up to where MySQL has each partition, as last heard.
+    pub(crate) persisted: Mutex<HashMap<PartitionId, Position>>,
+    pub(crate) lookups: lookup::Handle,
+    pub(crate) answers: answer::Handle,
+    pub(crate) dispatch: dispatch::Handle,
+    pub(crate) apply: apply::Handle,
+    pub(crate) ownership: ownership::Handle,
+    pub(crate) tenants: tenants::Handle,
+}
+
+impl Router {
+    pub(crate) fn node(&self) -> &str {
+        self.context.node()
+    }
+
+    /// All partitions of the logs.
+    pub(crate) fn all(&self) -> Vec<PartitionId> {
+        KINDS
+            .into_iter()
+            .map(Kind::topic)
+            .flat_map(|topic| (0..self.config.partitions).map(move |p| PartitionId::new(topic, p)))
+            .collect()
+    }
+}
+
+pub(crate) async fn start(config: Config, context: Context) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        config.partitions.is_power_of_two() && config.partitions <= 256,
+        "LAPWING_PARTITIONS must be a power of two up to 256"
+    );
+    let (tasks, health) = (&context.tasks, &context.health);
+    health.require("ownership");
+    let nats = Nats::connect(&config.common.nats_url, context.node(), tasks, health).await?;
+    let redis = Redis::connect("redis", &config.redis_url, tasks, health)?;
+    let views = Views::new(redis, config.partitions).with_window(config.dedupe_window_ms);
+    let kafka = Kafka::new(&config.kafka_brokers, &format!("router-{}", context.node()));
+    let producer = Producer::new(
+        &kafka,
+        ProducerOptions {
+            delivery_timeout: Duration::from_millis(config.delivery_timeout_ms),
+            in_flight_bytes: config.kafka_in_flight_bytes,
+            ..ProducerOptions::default()
+        },
+    )
+    .context("Kafka producer")?;
+    let (lookups, lookup_stage) = lookup::open();
+    let (answers, answer_stage) = answer::open();
+    let (dispatch, dispatch_stage) = dispatch::open();
+    let (apply, apply_stage) = apply::open();
+    let (ownership, ownership_stage) = ownership::open();
+    let (tenants, tenants_stage) = tenants::open();
+    let router = Arc::new(Router {
+        inbound: Budget::new("router inbound", config.inbound_bytes),
+        incarnation: lapwing_runtime::time::now_ms(),
+        partitions: RwLock::default(),
+        persisted: Mutex::default(),
+        config,
+        nats,
+        kafka,
+        producer,
+        views,
+        lookups,
+        answers,
+        dispatch,
+        apply,
+        ownership,
+        tenants,
+        context: context.clone(),
+    });
+    admin::routes(&router);
+    let tasks = &context.tasks;
+    tasks.spawn("lookup", OnError::StopService, lookup_stage.run(router.clone()));
+    tasks.spawn("answer", OnError::StopService, answer_stage.run());
+    tasks.spawn("dispatch", OnError::StopService, dispatch_stage.run(router.clone()));
+    tasks.spawn("apply", OnError::StopService, apply_stage.run(router.clone()));
+    tasks.spawn("tenants", OnError::StopService, tenants_stage.run(router.clone()));
+    tasks.spawn("watermark", OnError::StopService, watermark::run(router.clone()));
+    tasks.spawn("admit", OnError::StopService, admit::run(router.clone()));
+    tasks.spawn("ownership", OnError::StopService, ownership_stage.run(router.clone()));
+    let leaving = router.clone();
+    context.on_drain("release partitions", async move { ownership::leave(&leaving).await });
+    Ok(())
+}

@@ -1,0 +1,345 @@
+//! ② sequence: one task a partition around the pure owner. Everything that happens to a partition happens here, in order.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use lapwing_links::nats::Responder;
+use lapwing_model::{ConversationKey, PartitionId, Position, record::BadRecord};
+use lapwing_proto::{
+    bus::{self, router_request::Body},
+    record::Record,
+};
+use lapwing_router_core::{Effect, LookupAnswer, Now, Options, Partition, RequestId, State};
+use lapwing_runtime::{
+    OnError, Tasks, metrics,
+    queue::{Queue, Receiver, Sender},
+};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+use crate::{apply, commit, dispatch::Dispatch, produce, router::Router};
+
+pub(crate) struct Request {
+    pub(crate) body: Body,
+    pub(crate) responder: Option<Responder>,
+    pub(crate) received: Instant,
+}
+
+/// What the other stages tell a partition.
+pub(crate) enum Event {
+    LookedUp(LookupAnswer),
+    Read(Vec<(u64, Result<Record, BadRecord>)>),
+    Produced { index: u64, offset: u64 },
+    ProduceFailed { epoch: u64, error: String },
+    CursorStored { request: RequestId, slot: usize, error: Option<String> },
+    ViewAt(u64),
+    Mark { at: Position, tombstones: Vec<bus::Tombstone> },
+    Isolated(bool),
+    Release,
+}
+
+/// For people (`lapwing partitions`, `lapwing probe`).
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Status {
+    pub(crate) epoch: Option<u64>,
+    pub(crate) releasing: bool,
+    pub(crate) position: Position,
+    pub(crate) view_acked: u64,
+    pub(crate) persisted: u64,
+    pub(crate) pending: usize,
+}
+
+#[derive(Clone)]
+pub(crate) struct Handle {
+    pub(crate) requests: Sender<Request>,
+    pub(crate) events: mpsc::Sender<Event>,
+    pub(crate) status: Arc<Mutex<Status>>,
+}
+
+/// Events come from a bounded number of producers, each of which waits; this only smooths their bursts.
+const EVENTS: usize = 4096;
+const BATCH: usize = 256;
+
+/// Starts owning: the view's positions first, then the claim.
+pub(crate) fn start(router: &Arc<Router>, id: PartitionId) -> Handle {
+    let (requests, inbox) = Queue::named("partition")
+        .items(router.config.partition_queue)
+        .bytes(router.config.inbound_bytes)
+        .budget(&router.inbound)
+        .open();
+    let (events, mailbox) = mpsc::channel(EVENTS);
+    let handle = Handle { requests, events: events.clone(), status: Arc::default() };
+    let tasks = router.context.tasks.child();
+    let owner = Owner {
+        core: Partition::new(id.clone(), options(router)),
+        router: router.clone(),
+        tasks: tasks.clone(),
+        open: HashMap::new(),
+        produced: VecDeque::new(),
+        status: handle.status.clone(),
+        events,
+        next_request: 0,
+        done: false,
+        id,
+    };
+    router.context.tasks.spawn(format!("sequence {}", owner.id), OnError::Log, owner.run(inbox, mailbox));
+    handle
+}
+
+fn options(router: &Router) -> Options {
+    Options { readback_ms: router.config.delivery_timeout_ms, ..Options::new(router.node()) }
+}
+
+struct Open {
+    responder: Option<Responder>,
+    received: Instant,
+    kind: &'static str,
+}
+
+struct Owner {
+    id: PartitionId,
+    core: Partition,
+    router: Arc<Router>,
+    /// Everything that ends with this tenure.
+    tasks: Tasks,
+    open: HashMap<RequestId, Open>,
+    /// When which index was handed to the log.
+    produced: VecDeque<(u64, Instant)>,
+    status: Arc<Mutex<Status>>,
+    events: mpsc::Sender<Event>,
+    next_request: RequestId,
+    done: bool,
+}
+
+impl Owner {
+    async fn run(mut self, mut inbox: Receiver<Request>, mut mailbox: mpsc::Receiver<Event>) {
+        let stopping = self.tasks.stopping();
+        if !self.take_over().await {
+            self.router.ownership.gone(&self.id, None);
+            return;
+        }
+        let mut ticks = tokio::time::interval(Duration::from_millis(100));
+        let mut events = Vec::with_capacity(BATCH);
+        while !self.done {
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => break,
+                _ = ticks.tick() => self.core.tick(now()),
+                count = mailbox.recv_many(&mut events, BATCH) => {
+                    if count == 0 { break }
+                    for event in events.drain(..) { self.hear(event) }
+                }
+                requests = inbox.pop_up_to(BATCH, 4 << 20) => {
+                    for request in requests { self.admit(request) }
+                }
+            }
+            self.carry_out();
+            self.show();
+        }
+        self.tasks.stop();
+        self.router.apply.close(&self.id);
+        // Whoever still waits asks the next owner.
+        for request in inbox.try_pop_up_to(usize::MAX, usize::MAX) {
+            let reply = lapwing_router_core::requests::not_owner(20);
+            self.router.answers.send(request.responder, &reply);
+        }
+    }
+
+    /// False: stopped before it could begin.
+    async fn take_over(&mut self) -> bool {
+        let Some(start) = apply::positions(&self.router, &self.id, &self.tasks).await else { return false };
+        tracing::info!(partition = %self.id, from = %start.from.encode(), "claims");
+        self.router.apply.open(&self.id, start.views, self.events.clone());
+        let nonce = rand_nonce();
+        self.core.take_over(nonce, start.from, start.views[0], now());
+        let reader = commit::run(self.router.clone(), self.id.clone(), start.from, self.events.clone());
+        let stop = self.tasks.stopping();
+        self.tasks.spawn(format!("commit {}", self.id), OnError::Log, async move {
+            tokio::select! { () = stop.cancelled() => {}, () = reader => {} }
+        });
+        self.carry_out();
+        true
+    }
+
+    fn hear(&mut self, event: Event) {
+        let now = now();
+        match event {
+            Event::LookedUp(answer) => self.core.looked_up(answer, now),
+            Event::Read(records) => {
+                for (offset, record) in records {
+                    self.core.read(offset, record, now);
+                }
+            }
+            Event::Produced { index, offset } => {
+                self.timed_produce(index);
+                self.core.produced(offset, now);
+            }
+            Event::ProduceFailed { epoch, error } => self.core.produce_failed(epoch, &error, now),
+            Event::CursorStored { request, slot, error: None } => self.core.cursor_stored(request, slot),
+            Event::CursorStored { request, slot, error: Some(error) } => {
+                self.core.cursor_failed(request, slot, &error);
+            }
+            Event::ViewAt(offset) => self.core.view_at(offset),
+            Event::Mark { at, tombstones } => self.core.mark(at, &tombstones),
+            Event::Isolated(isolated) => self.core.set_isolated(isolated),
+            Event::Release => self.core.release(now),
+        }
+    }
+
+    fn admit(&mut self, request: Request) {
+        self.next_request += 1;
+        let (id, now) = (self.next_request, now());
+        let kind = kind_of(&request.body);
+        self.open.insert(id, Open { responder: request.responder, received: request.received, kind });
+        match request.body {
+            Body::Publish(batch) => self.core.publish(id, batch, now),
+            Body::Attach(batch) => self.core.attach(id, batch, now),
+            Body::Fetch(ask) => self.core.fetch(id, ask, now),
+            Body::Cursors(batch) => self.core.cursors(id, batch, now),
+            Body::Command(bus::Command { tenant, conversation, body: Some(body) }) => {
+                self.core.command(id, ConversationKey::new(tenant, conversation), body, now);
+            }
+            Body::Trace(ask) => self.trace(id, &ask),
+            _ => {
+                self.open.remove(&id);
+            }
+        }
+    }
+
+    fn carry_out(&mut self) {
+        while let Some(effect) = self.core.next_effect() {
+            match effect {
+                Effect::Lookup(lookup) => {
+                    if let Some(answer) = self.router.lookups.ask(&self.id, lookup) {
+                        self.core.looked_up(answer, now());
+                    }
+                }
+                Effect::Produce { epoch, index, key, value, traceparent } => {
+                    self.produced.push_back((index, Instant::now()));
+                    let record = produce::ToLog { epoch, index, key, value, traceparent };
+                    if let Err(error) =
+                        produce::send(&self.router, &self.tasks, &self.id, record, &self.events)
+                    {
+                        self.core.produce_failed(epoch, &error, now());
+                    }
+                }
+                Effect::Reply { request, reply } => self.reply(request, &reply),
+                Effect::Released(released) => {
+                    self.router.dispatch.push(Dispatch::Released(released.clone()));
+                    self.router.apply.released(&self.id, released);
+                }
+                Effect::Advanced(to) => self.router.apply.advanced(&self.id, to),
+                Effect::Receipts { key, receipt } => {
+                    self.router.dispatch.push(Dispatch::Receipt { key, receipt });
+                }
+                Effect::Persisted { key, bucket, seq, head } => {
+                    let trim_to = seq.min(head.saturating_sub(self.router.config.hot_events));
+                    self.router.apply.persisted(&self.id, key, bucket, seq, trim_to);
+                }
+                Effect::Cursor { cursor, request, slot } => {
+                    let place = produce::Place { request, slot };
+                    produce::cursor(&self.router, &self.tasks, &self.id, cursor, place, &self.events);
+                }
+                Effect::Interest { hash, node, incarnation, counter } => {
+                    self.router.dispatch.push(Dispatch::Interest { hash, node, incarnation, counter });
+                }
+                Effect::Serving { epoch } => {
+                    self.produced.clear();
+                    tracing::info!(partition = %self.id, epoch, "serves");
+                    self.router.ownership.serving(&self.id, epoch);
+                }
+                Effect::SteppedDown { by } => {
+                    tracing::info!(partition = %self.id, by = by.as_deref().unwrap_or("own release"), "steps down");
+                    self.router.ownership.gone(&self.id, by);
+                    self.done = true;
+                }
+                Effect::Alarm(text) => tracing::error!(partition = %self.id, "{text}"),
+            }
+        }
+    }
+
+    fn reply(&mut self, request: RequestId, reply: &bus::RouterReply) {
+        let Some(open) = self.open.remove(&request) else { return };
+        metrics::stage("total").kind(open.kind).since(open.received).done(result_of(reply));
+        self.router.answers.send(open.responder, reply);
+    }
+
+    fn timed_produce(&mut self, index: u64) {
+        while let Some((first, since)) = self.produced.front()
+            && *first <= index
+        {
+            if *first == index {
+                metrics::stage("produce").since(*since).done("ok");
+            }
+            self.produced.pop_front();
+        }
+    }
+
+    /// `lapwing probe`: what became of one message.
+    fn trace(&mut self, request: RequestId, ask: &bus::Trace) {
+        let key = ConversationKey::new(ask.tenant.as_str(), ask.conversation.as_str());
+        let reply = match self.core.recent().find(&key, ask.seq) {
+            None => bus::TraceReply::default(),
+            Some(released) => bus::TraceReply {
+                known: true,
+                offset: released.offset,
+                epoch: released.record.epoch,
+                index: released.record.index,
+                accepted: true,
+                nodes: 0,
+                dispatched: true,
+                applied: released.offset < self.core.view_acked(),
+                persisted: released.offset < self.core.recent().persisted(),
+            },
+        };
+        let body = Some(bus::router_reply::Body::Trace(reply));
+        self.reply(request, &bus::RouterReply { body });
+    }
+
+    fn show(&self) {
+        let state = self.core.state();
+        *self.status.lock() = Status {
+            epoch: match state {
+                State::Serving { epoch } | State::Releasing { epoch } => Some(epoch),
+                State::Idle | State::Claiming => None,
+            },
+            releasing: matches!(state, State::Releasing { .. }),
+            position: self.core.position(),
+            view_acked: self.core.view_acked(),
+            persisted: self.core.recent().persisted(),
+            pending: self.core.pending(),
+        };
+    }
+}
+
+fn now() -> Now {
+    Now { mono: lapwing_runtime::time::mono_ms(), wall: lapwing_runtime::time::now_ms() }
+}
+
+/// Unlike any other tenure's, of this process or another.
+fn rand_nonce() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one((std::process::id(), lapwing_runtime::time::now_ms()))
+}
+
+fn kind_of(body: &Body) -> &'static str {
+    match body {
+        Body::Publish(_) => "publish",
+        Body::Attach(_) => "attach",
+        Body::Fetch(_) => "fetch",
+        Body::Cursors(_) => "cursors",
+        Body::Command(_) => "command",
+        _ => "other",
+    }
+}
+
+fn result_of(reply: &bus::RouterReply) -> &'static str {
+    match &reply.body {
+        Some(bus::router_reply::Body::NotOwner(_)) => "not_owner",
+        Some(bus::router_reply::Body::Error(_)) => "refused",
+        _ => "ok",
+    }
+}

@@ -1,0 +1,72 @@
+//! `hot.lua`: a page of the hot window with what decides who may see it (R-PST-9, I9).
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use lapwing_links::redis::Script;
+use lapwing_model::{ConversationKey, Family, Header, Member, bucket};
+
+use crate::{
+    TIMEOUT, ViewError, Views,
+    apply::{number, text},
+    keys, value,
+};
+
+static HOT: LazyLock<Script> = LazyLock::new(|| Script::new("hot", include_str!("lua/hot.lua")));
+
+#[derive(Debug, Clone, Copy)]
+pub struct PageAsk<'a> {
+    pub key: &'a ConversationKey,
+    /// None: no member's visibility is asked for (server API).
+    pub user: Option<&'a str>,
+    pub from: u64,
+    pub to: u64,
+    pub limit: u32,
+    /// The newest ones of from…to, else the oldest.
+    pub newest: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct HotPage {
+    pub header: Header,
+    pub persisted_seq: u64,
+    pub member: Option<Member>,
+    /// Lowest seq in the window; 0 = it is empty.
+    pub lowest: u64,
+    /// Encoded client events, ascending.
+    pub events: Vec<Bytes>,
+}
+
+impl Views {
+    pub async fn hot_page(&self, ask: PageAsk<'_>) -> Result<HotPage, ViewError> {
+        let not_ready = || ViewError::NotReady(ask.key.to_string());
+        let bucket = bucket::bucket_of(ask.key).ok_or_else(not_ready)?;
+        let id = self.partition(bucket, ask.key).ok_or_else(not_ready)?;
+        let keys = [
+            keys::applied(&id, Family::Commit),
+            keys::head(bucket, ask.key),
+            keys::hot(bucket, ask.key),
+            keys::members(bucket, ask.key),
+        ]
+        .map(Bytes::from);
+        let newest = Bytes::from_static(if ask.newest { b"1" } else { b"0" });
+        let user = text(ask.user.unwrap_or_default());
+        let args = [user, number(ask.from), number(ask.to), number(ask.limit.into()), newest];
+        let answer = self.redis.eval(&HOT, &keys, &args, TIMEOUT).await?;
+        let form = || value::form("hot", &answer);
+        let fields = value::strings(&answer).ok_or_else(form)?;
+        match fields.len() {
+            1 => return Err(not_ready()),
+            0 | 2..=7 => return Err(form()),
+            _ => {}
+        }
+        let (header, persisted_seq) = value::header(&fields[1..6]).ok_or_else(form)?;
+        let member = value::member(&fields[6]).ok_or_else(form)?;
+        let lowest = value::number(&fields[7]).ok_or_else(form)?;
+        let mut events = fields[8..].to_vec();
+        if ask.newest {
+            events.reverse();
+        }
+        Ok(HotPage { header, persisted_seq, member, lowest, events })
+    }
+}

@@ -1,0 +1,41 @@
+//! Names of the keys. A `{…}` would be a Redis Cluster hash tag: these are single instances, ids are charset-checked.
+
+use lapwing_model::{Bucket, ConversationKey, Family, PartitionId, bucket};
+
+pub(crate) fn applied(id: &PartitionId, family: Family) -> String {
+    let range = match family {
+        Family::Commit => "0-255",
+        Family::User => "u0-63",
+    };
+    format!("applied:{}:{}:{range}", id.topic, id.partition)
+}
+
+pub(crate) fn head(bucket: Bucket, key: &ConversationKey) -> String {
+    format!("head:{bucket}:{}:{}", key.tenant, key.conversation)
+}
+
+pub(crate) fn hot(bucket: Bucket, key: &ConversationKey) -> String {
+    format!("hot:{bucket}:{}:{}", key.tenant, key.conversation)
+}
+
+pub(crate) fn members(bucket: Bucket, key: &ConversationKey) -> String {
+    format!("members:{bucket}:{}:{}", key.tenant, key.conversation)
+}
+
+/// One slice of a bucket's dedupe window.
+pub(crate) fn mid(bucket: Bucket, slice: u64) -> String {
+    format!("mid:{bucket}:{slice}")
+}
+
+pub(crate) fn cmidown(tenant: &str, sender: &str, client_mid: &str) -> String {
+    let bucket = bucket::mid_bucket(tenant, sender, client_mid);
+    format!("cmidown:{bucket}:{tenant}:{sender}:{client_mid}")
+}
+
+pub(crate) fn convs(tenant: &str, user: &str) -> String {
+    format!("convs:{}:{tenant}:{user}", bucket::user_shard(tenant, user))
+}
+
+pub(crate) fn cursor(tenant: &str, user: &str) -> String {
+    format!("cursor:{}:{tenant}:{user}", bucket::user_shard(tenant, user))
+}
