@@ -1,0 +1,85 @@
+//! After the last send: every delivery made, every accepted message in MySQL.
+use std::{
+    sync::atomic::Ordering::Relaxed,
+    time::{Duration, Instant},
+};
+
+use futures::{StreamExt, stream};
+
+use crate::{
+    fleet::{Fleet, position_of},
+    ledger::Ledger,
+};
+
+#[derive(Debug, Clone, Default, serde::Serialize)]
+pub(crate) struct Settled {
+    /// Until the last expected delivery, after the last send; None: not all came.
+    pub(crate) deliveries_seconds: Option<f64>,
+    /// Until persisted_seq had reached the head everywhere; None: it did not within the settle time.
+    pub(crate) lag_zero_seconds: Option<f64>,
+    /// Conversations that had not.
+    pub(crate) behind: usize,
+}
+
+/// Deliveries that have not moved for this long will not come.
+const QUIET: Duration = Duration::from_secs(20);
+const ROUND: Duration = Duration::from_millis(200);
+
+pub(crate) async fn settle(fleet: &Fleet, ledger: &Ledger, last_send: Instant, limit: Duration) -> Settled {
+    let (deliveries_seconds, (lag_zero_seconds, behind)) =
+        tokio::join!(deliveries(fleet, ledger, last_send), lag(fleet, ledger, last_send, limit));
+    Settled { deliveries_seconds, lag_zero_seconds, behind }
+}
+
+async fn deliveries(fleet: &Fleet, ledger: &Ledger, last_send: Instant) -> Option<f64> {
+    let mut seen = (fleet.delivered(), Instant::now());
+    loop {
+        let (delivered, expected) = (fleet.delivered(), fleet.expected(ledger));
+        if delivered >= expected {
+            let took = last_send.elapsed().as_secs_f64();
+            // What comes twice comes a little later.
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            return Some(took);
+        }
+        if delivered != seen.0 {
+            seen = (delivered, Instant::now());
+        }
+        if seen.1.elapsed() > QUIET {
+            return None;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn lag(fleet: &Fleet, ledger: &Ledger, last_send: Instant, limit: Duration) -> (Option<f64>, usize) {
+    let mut open: Vec<u32> = (0..ledger.conversations.len() as u32).collect();
+    loop {
+        let asked = stream::iter(open)
+            .map(|index| async move { (!persisted(fleet, ledger, index).await).then_some(index) });
+        open = asked.buffer_unordered(16).filter_map(|behind| async move { behind }).collect().await;
+        if open.is_empty() {
+            return (Some(last_send.elapsed().as_secs_f64()), 0);
+        }
+        if last_send.elapsed() > limit {
+            return (None, open.len());
+        }
+        tokio::time::sleep(ROUND).await;
+    }
+}
+
+async fn persisted(fleet: &Fleet, ledger: &Ledger, index: u32) -> bool {
+    let conversation = &ledger.conversations[index as usize];
+    let Some(user) = conversation.members.first() else {
+        return true;
+    };
+    let mut request = position_of(&conversation.id);
+    let head = conversation.head.load(Relaxed);
+    request.seen = head;
+    match fleet.clients[*user as usize].history(request).await {
+        Ok(page) => page.persisted_seq >= head.max(page.head),
+        Err(error) => {
+            tracing::debug!(%error, conversation = conversation.id, "no position");
+            false
+        }
+    }
+}
