@@ -4,27 +4,23 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lapwing_model::{
-    Bucket, Code, ConversationKey, Kind, MidEntry, Refusal, bucket, event, record::content_hash,
-    view::mid_hash,
+    Bucket, Code, ConversationKey, MidEntry, Refusal, bucket, record::content_hash, view::mid_hash,
 };
 use lapwing_proto::{
     Message as _, bus,
     client::{self, Outcome},
-    record::{self, Record, record::Body},
+    record::Record,
 };
 
 use crate::{
     Effect, Load, Lookup, LookupAnswer, Now, Own, Partition, RequestId, State,
     commit::not_ready,
     conversation::EntryId,
+    decide::{Decision, behind_refusal, conflict, decide_command, decide_publish},
     io::{LoadAsk, OwnAsk},
     partition::{Asked, Asker, InFlight},
     requests::{Form, Slot, not_owner},
 };
-
-/// Largest list of members in one event.
-pub(crate) const MAX_LIST: usize = 1000;
-pub(crate) const MAX_MEMBERS: u32 = 100_000;
 
 pub(crate) struct Entry {
     pub(crate) key: ConversationKey,
@@ -35,9 +31,11 @@ pub(crate) struct Entry {
     pub(crate) sequenced: usize,
     /// What the views said; None while they are being asked.
     lookup: Option<LookupDone>,
-    own: Own,
+    pub(crate) own: Own,
     /// The dedupe window was asked (or need not be).
-    asked_window: bool,
+    pub(crate) asked_window: bool,
+    /// Where the view stood at admission, at least: what was stored later is found in memory only.
+    pub(crate) asked_at: u64,
     traceparent: String,
 }
 
@@ -48,27 +46,18 @@ pub(crate) enum What {
 
 pub(crate) struct Publish {
     mid: [u8; 16],
-    hash: [u8; 16],
-    sender: Arc<str>,
-    device: String,
-    server: bool,
-    first_attempt: bool,
-    item: bus::PublishItem,
+    pub(crate) hash: [u8; 16],
+    pub(crate) sender: Arc<str>,
+    pub(crate) device: String,
+    pub(crate) server: bool,
+    pub(crate) first_attempt: bool,
+    pub(crate) item: bus::PublishItem,
 }
 
 #[derive(Clone, Copy)]
-struct LookupDone {
+pub(crate) struct LookupDone {
     stored: Option<MidEntry>,
-    window_known: bool,
-}
-
-enum Decision {
-    Wait,
-    AskWindow,
-    Refuse(Refusal),
-    Duplicate(MidEntry),
-    Unchanged,
-    Produce(Vec<Record>),
+    pub(crate) window_known: bool,
 }
 
 impl Entry {
@@ -88,7 +77,7 @@ impl Partition {
         }
         let key = ConversationKey::new(batch.tenant.as_str(), batch.conversation.as_str());
         let sender: Arc<str> = batch.sender.as_str().into();
-        self.requests.open(request, Form::Publish, batch.items.len());
+        self.open(request, Form::Publish, batch.items.len());
         for (slot, item) in batch.items.into_iter().enumerate() {
             let content = item.content.clone().unwrap_or_default();
             let publish = Publish {
@@ -129,6 +118,9 @@ impl Partition {
             let refusal = Refusal::new(Code::Overloaded, format!("{}: too many publishes in hand", self.id));
             return self.answer(waiter.0, waiter.1, Slot::refused(&refusal, &traceparent));
         }
+        if self.requests.behind_refusal(waiter.0, waiter.1) {
+            return self.answer(waiter.0, waiter.1, Slot::refused(&behind_refusal(key), &traceparent));
+        }
         let (mid, first) = (publish.mid, publish.first_attempt);
         let own = OwnAsk {
             sender: publish.sender.clone(),
@@ -146,7 +138,7 @@ impl Partition {
         if !self.admits() {
             return self.redirect(request);
         }
-        self.requests.open(request, Form::Command, 1);
+        self.open(request, Form::Command, 1);
         let users: Vec<Arc<str>> = match &body {
             bus::command::Body::EnsureP2p(ask) => vec![ask.a.as_str().into(), ask.b.as_str().into()],
             bus::command::Body::CreateGroup(ask) => arcs(&ask.members),
@@ -175,6 +167,7 @@ impl Partition {
             lookup: None,
             own: Own::NotAsked,
             asked_window: false,
+            asked_at: self.view_acked,
             traceparent,
         };
         self.entries.insert(id, entry);
@@ -248,6 +241,10 @@ impl Partition {
                 Decision::Wait => return,
                 Decision::AskWindow => return self.ask_window(id, now),
                 Decision::Produce(records) => self.produce(id, key, records, now),
+                // A zombie that woke up turns nobody away by its old state.
+                Decision::Refuse(_) if self.isolated => {
+                    self.settle(id, key, |_| Slot::NotOwner { retry_after_ms: 50 });
+                }
                 Decision::Refuse(refusal) => {
                     let traceparent =
                         self.entries.get(&id).map(|e| e.traceparent.clone()).unwrap_or_default();
@@ -305,6 +302,9 @@ impl Partition {
                 if let Some(stored) = self.stored.get(&publish.mid).copied().or(lookup.stored) {
                     return Decision::Duplicate(stored);
                 }
+                if entry.waiters.first().is_some_and(|first| self.requests.behind_refusal(first.0, first.1)) {
+                    return Decision::Refuse(behind_refusal(key));
+                }
                 match decide_publish(publish, entry, lookup, conversation, key) {
                     Decision::Refuse(_) if rests_on_pending => Decision::Wait,
                     decision => decision,
@@ -360,187 +360,6 @@ fn duplicate_or_conflict(key: &ConversationKey, publish: &Publish, stored: MidEn
         n: stored.n,
         sent_at_ms: stored.sent_at_ms,
     })
-}
-
-fn conflict(key: &ConversationKey, client_mid: &str) -> Refusal {
-    let message = format!(
-        "{}: client_mid {client_mid} was used for other content or in another conversation; use a new one",
-        key.conversation
-    );
-    Refusal::new(Code::ClientMidConflict, message)
-}
-
-fn not_found(key: &ConversationKey) -> Refusal {
-    Refusal::new(Code::NotFound, format!("{}: no such conversation", key.conversation))
-}
-
-fn decide_publish(
-    publish: &Publish,
-    entry: &Entry,
-    lookup: &LookupDone,
-    conversation: &crate::conversation::Conversation,
-    key: &ConversationKey,
-) -> Decision {
-    let used_before = matches!(entry.own, Own::SameContent | Own::OtherContent);
-    if !lookup.window_known && used_before && !entry.asked_window {
-        return Decision::AskWindow;
-    }
-    // While the window cannot be read a first attempt passes, a retry waits (R-ACK-4).
-    if !lookup.window_known && (used_before || !publish.first_attempt) {
-        return Decision::Refuse(not_ready(key, "the dedupe window cannot be read now"));
-    }
-    if !conversation.loaded {
-        return Decision::Refuse(not_ready(key, "its state cannot be read now"));
-    }
-    if entry.own == Own::OtherContent {
-        return Decision::Refuse(conflict(key, &publish.item.client_mid));
-    }
-    if conversation.head().head == 0 {
-        return Decision::Refuse(not_found(key));
-    }
-    if !publish.server {
-        match conversation.member(&publish.sender) {
-            None => return Decision::Refuse(not_ready(key, "its members cannot be read now")),
-            Some(Some(member)) if member.active() => {}
-            // A p2p conversation of two others answers like one that does not exist.
-            Some(None) if Kind::of_conversation(&key.conversation) == Some(Kind::P2p) => {
-                return Decision::Refuse(not_found(key));
-            }
-            Some(_) => {
-                let message = format!("{}: {} is not a member", key.conversation, publish.sender);
-                return Decision::Refuse(Refusal::new(Code::Forbidden, message));
-            }
-        }
-    }
-    let content = publish.item.content.clone().unwrap_or_default();
-    Decision::Produce(vec![Record {
-        sender: publish.sender.to_string(),
-        device: publish.device.clone(),
-        client_mid: publish.item.client_mid.clone(),
-        content_hash: Bytes::copy_from_slice(&publish.hash),
-        receipt: publish.item.receipt,
-        countable: true,
-        body: Some(Body::Message(event::of_client(content))),
-        ..Record::default()
-    }])
-}
-
-fn decide_command(
-    body: &bus::command::Body,
-    conversation: &crate::conversation::Conversation,
-    key: &ConversationKey,
-) -> Decision {
-    if !conversation.loaded {
-        return Decision::Refuse(not_ready(key, "its state cannot be read now"));
-    }
-    let header = conversation.head();
-    let exists = header.exists();
-    let active = |user: &String| matches!(conversation.member(user), Some(Some(member)) if member.active());
-    let known = |users: &[String]| users.iter().all(|user| conversation.member(user).is_some());
-    let pick = |users: &[String], wanted: bool| -> Vec<String> {
-        let mut picked: Vec<String> = users.iter().filter(|user| active(user) == wanted).cloned().collect();
-        picked.sort_unstable();
-        picked.dedup();
-        picked
-    };
-    let unknown = || Decision::Refuse(not_ready(key, "its members cannot be read now"));
-    match body {
-        bus::command::Body::EnsureP2p(ask) => {
-            let users = [ask.a.clone(), ask.b.clone()];
-            match (exists, known(&users)) {
-                (false, _) => Decision::Produce(create(record::Kind::P2p, "", &dedup(&users), None)),
-                (true, false) => unknown(),
-                // R-PERM-2: repairs both sides.
-                (true, true) => join(pick(&users, false), header.member_count, 1),
-            }
-        }
-        bus::command::Body::CreateGroup(ask) => {
-            let settings = ask.settings.clone().map(event::settings_of_client);
-            match (exists, known(&ask.members)) {
-                (false, _) => {
-                    Decision::Produce(create(record::Kind::Group, &ask.name, &dedup(&ask.members), settings))
-                }
-                (true, false) => unknown(),
-                (true, true) => join(pick(&ask.members, false), header.member_count, history_from(header)),
-            }
-        }
-        bus::command::Body::AddMembers(_) | bus::command::Body::RemoveMembers(_) if !exists => {
-            Decision::Refuse(not_found(key))
-        }
-        bus::command::Body::AddMembers(ask) if known(&ask.users) => {
-            join(pick(&ask.users, false), header.member_count, history_from(header))
-        }
-        bus::command::Body::RemoveMembers(ask) if known(&ask.users) => {
-            leave(pick(&ask.users, true), header.member_count)
-        }
-        _ => unknown(),
-    }
-}
-
-fn history_from(header: &lapwing_model::Header) -> u64 {
-    u64::from(header.history_for_new_members)
-}
-
-fn dedup(users: &[String]) -> Vec<String> {
-    let mut users = users.to_vec();
-    users.sort_unstable();
-    users.dedup();
-    users
-}
-
-fn create(
-    kind: record::Kind,
-    name: &str,
-    members: &[String],
-    settings: Option<record::Settings>,
-) -> Vec<Record> {
-    let (first, rest) = members.split_at(members.len().min(MAX_LIST));
-    let from_seq = 1;
-    let created = record::Created {
-        kind: kind.into(),
-        name: name.to_owned(),
-        settings,
-        members: first.to_vec(),
-        member_count: first.len() as u32,
-    };
-    let mut records = vec![Record { body: Some(Body::Created(created)), ..Record::default() }];
-    records.extend(added(rest, first.len() as u32, from_seq));
-    records
-}
-
-fn added(users: &[String], before: u32, from_seq: u64) -> impl Iterator<Item = Record> {
-    users.chunks(MAX_LIST).enumerate().map(move |(i, users)| {
-        let member_count = before + (i * MAX_LIST + users.len()) as u32;
-        let body =
-            record::MembersAdded { users: users.to_vec(), role: String::new(), member_count, from_seq };
-        Record { body: Some(Body::MembersAdded(body)), ..Record::default() }
-    })
-}
-
-fn join(users: Vec<String>, before: u32, from_seq: u64) -> Decision {
-    if users.is_empty() {
-        return Decision::Unchanged;
-    }
-    if before + users.len() as u32 > MAX_MEMBERS {
-        return Decision::Refuse(Refusal::new(
-            Code::Invalid,
-            format!("a group has at most {MAX_MEMBERS} members"),
-        ));
-    }
-    Decision::Produce(added(&users, before, from_seq).collect())
-}
-
-fn leave(users: Vec<String>, before: u32) -> Decision {
-    if users.is_empty() {
-        return Decision::Unchanged;
-    }
-    let removed = users.chunks(MAX_LIST).enumerate().map(|(i, users)| {
-        let gone = (i * MAX_LIST + users.len()) as u32;
-        let member_count = before.saturating_sub(gone);
-        let body = record::MembersRemoved { users: users.to_vec(), member_count };
-        Record { body: Some(Body::MembersRemoved(body)), ..Record::default() }
-    });
-    Decision::Produce(removed.collect())
 }
 
 fn arcs(users: &[String]) -> Vec<Arc<str>> {

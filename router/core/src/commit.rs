@@ -36,12 +36,16 @@ impl Partition {
 
     fn read_claim(&mut self, offset: u64, record: &Record, now: Now) {
         let Some(Body::Claim(Claim { nonce, router })) = &record.body else { return };
+        let expected = self.state == State::Claiming && self.claim_read.is_none();
         if Some(*nonce) == self.nonce {
+            if matches!(self.state, State::Releasing { .. }) {
+                return self.step_down(None);
+            }
             // Our claim, or a double of it: the later one is the epoch and what is pending is sequenced anew.
             self.state = State::Claiming;
             self.claim_read = Some(offset);
             self.adopt_if_acknowledged(now);
-        } else if self.state != State::Claiming || self.claim_read.is_some() {
+        } else if !expected || self.claim_due.is_some() {
             self.step_down(Some(router.clone()));
         }
         // Waiting for the own claim: read on over foreign ones.
@@ -81,7 +85,7 @@ impl Partition {
     pub fn produce_failed(&mut self, epoch: u64, error: &str, now: Now) {
         let current = match self.state {
             State::Serving { epoch: current } | State::Releasing { epoch: current } => epoch == current,
-            State::Claiming => epoch == 0 && self.claim_read.is_none(),
+            State::Claiming => epoch == 0,
             State::Idle => false,
         };
         if current {
@@ -91,14 +95,17 @@ impl Partition {
 
     /// The first claim after a doubt is immediate, from the second within 60 s on they wait 1–30 s (see `tick`).
     pub(crate) fn claim_again(&mut self, why: &str, now: Now) {
+        self.effects.push_back(Effect::Alarm(format!("{}: in doubt about the log: {why}", self.id)));
+        if matches!(self.state, State::Releasing { .. }) {
+            // The next owner's claim decides as well, and sooner.
+            return self.step_down(None);
+        }
         let recent = now.mono.saturating_sub(self.last_claim) < 60_000;
         let wait = if recent { 1000u64 << self.claims_sent.saturating_sub(1).min(5) } else { 0 };
         if !recent {
             self.claims_sent = 1;
         }
-        self.effects.push_back(Effect::Alarm(format!("{}: claims again: {why}", self.id)));
         self.state = State::Claiming;
-        self.claim_read = None;
         if self.claims_sent > 1 && now.mono.saturating_sub(self.last_claim) < wait.min(30_000) {
             self.claim_due = Some(self.last_claim + wait.min(30_000));
         } else {
@@ -141,9 +148,13 @@ impl Partition {
         self.effects.push_back(Effect::Serving { epoch });
         let mut keys: Vec<_> =
             waiting.iter().filter_map(|id| self.entries.get(id)).map(|entry| entry.key.clone()).collect();
-        keys.extend(
-            self.conversations.iter().filter(|(_, c)| !c.queue.is_empty()).map(|(key, _)| key.clone()),
-        );
+        let mut others: Vec<_> = self
+            .conversations
+            .iter()
+            .filter_map(|(key, conversation)| Some((*conversation.queue.front()?, key.clone())))
+            .collect();
+        others.sort_unstable();
+        keys.extend(others.into_iter().map(|(_, key)| key));
         for key in keys {
             self.drain(&key, now);
         }

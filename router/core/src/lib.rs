@@ -6,6 +6,7 @@
 mod admission;
 mod commit;
 mod conversation;
+mod decide;
 mod reads;
 
 pub mod assign;

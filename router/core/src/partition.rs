@@ -18,7 +18,7 @@ use crate::{
     io::{LookupAnswer, Released},
     reads::Reader,
     recent::Recent,
-    requests::{Requests, Slot},
+    requests::{Form, Requests, Slot},
 };
 
 #[derive(Debug, Clone)]
@@ -227,11 +227,8 @@ impl Partition {
 
     /// Everyone who waits is told to ask the owner: what was produced is void or stands, either way a retry settles it.
     pub(crate) fn step_down(&mut self, by: Option<String>) {
-        let waiters: Vec<_> = self.entries.values().flat_map(|entry| entry.waiters.clone()).collect();
-        let readers: Vec<_> =
-            self.lookups.values().filter_map(|asked| asked.asker.reader().map(Reader::place)).collect();
-        for (request, slot) in waiters.into_iter().chain(readers) {
-            self.answer(request, slot, Slot::NotOwner { retry_after_ms: 20 });
+        for (request, reply) in self.requests.give_up(20) {
+            self.effects.push_back(Effect::Reply { request, reply });
         }
         self.forget();
         self.effects.push_back(Effect::SteppedDown { by });
@@ -267,7 +264,8 @@ impl Partition {
     /// Time passes: claims again after silence, finishes a release, evicts.
     pub fn tick(&mut self, now: Now) {
         let silent = |since: u64| now.mono.saturating_sub(since) > self.options.readback_ms;
-        let lost = self.inflight.front().is_some_and(|first| silent(first.since));
+        let serving = matches!(self.state, State::Serving { .. } | State::Releasing { .. });
+        let lost = serving && self.inflight.front().is_some_and(|first| silent(first.since));
         let claim_lost = self.state == State::Claiming && silent(self.last_claim);
         if self.claim_due.is_some_and(|due| due <= now.mono) {
             self.claim(now);
@@ -285,9 +283,13 @@ impl Partition {
     }
 
     fn shrink(&mut self) {
+        let surplus = self.stored_order.len() > self.options.recent_mids;
+        // A window that was asked is right up to where the view stood then: what came later has to stay until it is used.
+        let asked = self.entries.values().filter(|_| surplus).map(|entry| entry.asked_at).min();
+        let safe = asked.map_or(self.view_acked, |asked| asked.min(self.view_acked));
         while self.stored_order.len() > self.options.recent_mids {
             match self.stored_order.front() {
-                Some((offset, mid)) if *offset < self.view_acked => {
+                Some((offset, mid)) if *offset < safe => {
                     self.stored.remove(mid);
                     self.stored_order.pop_front();
                 }
@@ -303,9 +305,9 @@ impl Partition {
             .conversations
             .iter()
             .filter(|(key, conversation)| conversation.evictable(self.view_acked) && !asked.contains(*key))
-            .map(|(key, conversation)| (conversation.last_used, key.clone()))
+            .map(|(key, conversation)| ((conversation.last_used, conversation.generation), key.clone()))
             .collect();
-        idle.sort_unstable_by_key(|(used, _)| *used);
+        idle.sort_unstable_by_key(|(age, _)| *age);
         let surplus = self.conversations.len() - self.options.max_conversations * 9 / 10;
         for (_, key) in idle.into_iter().take(surplus) {
             self.conversations.remove(&key);
@@ -325,6 +327,12 @@ impl Partition {
         });
         conversation.last_used = now;
         conversation
+    }
+
+    pub(crate) fn open(&mut self, request: RequestId, form: Form, slots: usize) {
+        if let Some(reply) = self.requests.open(request, form, slots) {
+            self.effects.push_back(Effect::Reply { request, reply });
+        }
     }
 
     pub(crate) fn answer(&mut self, request: RequestId, slot: usize, value: Slot) {
@@ -351,14 +359,5 @@ impl Partition {
     pub(crate) fn released(&mut self, released: Arc<Released>) {
         self.recent.push(released.clone());
         self.effects.push_back(Effect::Released(released));
-    }
-}
-
-impl Asker {
-    fn reader(&self) -> Option<&Reader> {
-        match self {
-            Asker::Reader(reader) => Some(reader),
-            Asker::Entry(_) => None,
-        }
     }
 }

@@ -26,12 +26,6 @@ enum Read {
     Cursor(CursorRecord),
 }
 
-impl Reader {
-    pub(crate) fn place(&self) -> (RequestId, usize) {
-        (self.request, self.slot)
-    }
-}
-
 /// Largest page that an owner answers from memory.
 const MAX_FETCH: u32 = 500;
 const MAX_FETCH_BYTES: usize = 1 << 20;
@@ -42,7 +36,7 @@ impl Partition {
         if !self.admits() {
             return self.effects.push_back(Effect::Reply { request, reply: not_owner(50) });
         }
-        self.requests.open(request, Form::Attach, batch.items.len());
+        self.open(request, Form::Attach, batch.items.len());
         for (slot, item) in batch.items.into_iter().enumerate() {
             let key = ConversationKey::new(item.tenant, item.conversation);
             self.effects.push_back(Effect::Interest {
@@ -60,7 +54,7 @@ impl Partition {
         if !self.admits() {
             return self.effects.push_back(Effect::Reply { request, reply: not_owner(50) });
         }
-        self.requests.open(request, Form::Fetch, 1);
+        self.open(request, Form::Fetch, 1);
         let key = ConversationKey::new(ask.tenant, ask.conversation);
         let user = (!ask.user.is_empty()).then(|| Arc::from(ask.user));
         let what = Read::Fetch { after: ask.after, limit: ask.limit.min(MAX_FETCH) };
@@ -71,7 +65,7 @@ impl Partition {
         if !self.admits() {
             return self.effects.push_back(Effect::Reply { request, reply: not_owner(50) });
         }
-        self.requests.open(request, Form::Cursors, batch.cursors.len());
+        self.open(request, Form::Cursors, batch.cursors.len());
         for (slot, cursor) in batch.cursors.into_iter().enumerate() {
             let key = ConversationKey::new(cursor.tenant.as_str(), cursor.conversation.as_str());
             let user = Some(cursor.user.as_str().into());
@@ -152,7 +146,7 @@ impl Partition {
             Read::Cursor(cursor) => match member.filter(|_| head > 0) {
                 Some(member) => {
                     let cursor = self.clamp(key, cursor.clone(), member, (head, n));
-                    let (request, slot) = reader.place();
+                    let (request, slot) = (reader.request, reader.slot);
                     self.effects.push_back(Effect::Cursor { cursor, request, slot });
                     None
                 }

@@ -1,6 +1,6 @@
 //! Requests that wait for several answers: a reply goes out when the last of its slots is filled.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use lapwing_model::{Refusal, trace};
 use lapwing_proto::{
@@ -38,18 +38,40 @@ pub enum Form {
 
 #[derive(Default)]
 pub struct Requests {
-    open: HashMap<RequestId, Open>,
+    open: BTreeMap<RequestId, Open>,
 }
 
 struct Open {
     form: Form,
     slots: Vec<Option<Slot>>,
     missing: usize,
+    /// The first slot that was refused for now.
+    refused: Option<usize>,
 }
 
 impl Requests {
-    pub fn open(&mut self, id: RequestId, form: Form, slots: usize) {
-        self.open.insert(id, Open { form, slots: vec![None; slots], missing: slots });
+    /// The reply at once when nothing was asked.
+    pub fn open(&mut self, id: RequestId, form: Form, slots: usize) -> Option<RouterReply> {
+        if slots == 0 {
+            return Some(reply(form, Vec::new()));
+        }
+        self.open.insert(id, Open { form, slots: vec![None; slots], missing: slots, refused: None });
+        None
+    }
+
+    /// What one session sent behind a publish that was refused for now must not overtake it (R-SEQ-11).
+    pub fn behind_refusal(&self, id: RequestId, slot: usize) -> bool {
+        self.open.get(&id).and_then(|open| open.refused).is_some_and(|refused| refused < slot)
+    }
+
+    /// The replies of all that wait: what was not settled here is settled by the owner.
+    pub fn give_up(&mut self, retry_after_ms: u32) -> Vec<(RequestId, RouterReply)> {
+        let open = std::mem::take(&mut self.open);
+        let settled = |open: Open| {
+            let slots = open.slots.into_iter().map(|slot| slot.unwrap_or(Slot::NotOwner { retry_after_ms }));
+            reply(open.form, slots.collect())
+        };
+        open.into_iter().map(|(id, open)| (id, settled(open))).collect()
     }
 
     pub fn len(&self) -> usize {
@@ -66,6 +88,10 @@ impl Requests {
         let place = open.slots.get_mut(slot)?;
         if place.is_none() {
             open.missing -= 1;
+        }
+        if matches!(&value, Slot::Refused(error) if error.temporary) || matches!(value, Slot::NotOwner { .. })
+        {
+            open.refused = Some(open.refused.map_or(slot, |refused| refused.min(slot)));
         }
         *place = Some(value);
         if open.missing > 0 {
@@ -104,7 +130,7 @@ fn reply(form: Form, slots: Vec<Slot>) -> RouterReply {
                 .collect();
             router_reply::Body::Attach(bus::AttachReply { items })
         }
-        Form::Fetch | Form::Command | Form::Cursors => match slots.into_iter().next() {
+        Form::Fetch | Form::Command | Form::Cursors => match most_telling(slots) {
             Some(Slot::Fetched(fetched)) => router_reply::Body::Fetch(*fetched),
             Some(Slot::Changed(changed)) => router_reply::Body::Command(changed),
             Some(Slot::Refused(error)) => router_reply::Body::Error(error),
@@ -112,6 +138,15 @@ fn reply(form: Form, slots: Vec<Slot>) -> RouterReply {
         },
     };
     RouterReply { body: Some(body) }
+}
+
+/// One word for a whole request: a refusal for now asks for another try, so it counts more than a final one.
+fn most_telling(slots: Vec<Slot>) -> Option<Slot> {
+    slots.into_iter().rev().max_by_key(|slot| match slot {
+        Slot::Refused(error) if error.temporary => 2,
+        Slot::Refused(_) => 1,
+        _ => 0,
+    })
 }
 
 fn outcome(slot: Slot) -> bus::PublishOutcome {
