@@ -1,1 +1,79 @@
-fn main() {}
+//! Lapwing's persister: the log into MySQL, exactly once, and history out of it.
+
+mod admin;
+mod config;
+mod consume;
+mod db;
+mod history;
+mod lease;
+mod partition;
+mod persister;
+mod schema;
+mod watermark;
+mod write;
+
+use std::{process::ExitCode, sync::Arc, time::Duration};
+
+use lapwing_links::{kafka::Kafka, nats::Nats};
+use lapwing_model::{PartitionId, kind::KINDS};
+use lapwing_persister_core::side;
+use lapwing_runtime::{Context, OnError, lifecycle};
+
+use crate::{config::Config, db::Db, persister::Persister};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let config: Config = lapwing_runtime::config::load();
+    lifecycle::run("persister", config.common.clone(), |context| build(context, config))
+}
+
+async fn build(context: Context, config: Config) -> anyhow::Result<()> {
+    let config = Arc::new(config);
+    context.health.require("kafka");
+    let db = Db::lazy(&config)?;
+    let nats =
+        Nats::connect(&config.common.nats_url, context.node(), &context.tasks, &context.health).await?;
+    schema::prepare(&context, &config, &db).await?;
+    let kafka = Kafka::new(&config.kafka_brokers, &format!("lapwing-{}", context.node()));
+    let partitions = partitions(&context, &kafka).await;
+    schema::ensure_partitions(&db, &partitions).await?;
+
+    let persister = Persister::new(context.clone(), config, db);
+    let (tasks, stop) = (&context.tasks, context.stopping());
+    tasks.spawn("lease", OnError::StopService, lease::run(persister.clone(), kafka));
+    let marks = watermark::run(persister.marks.clone(), nats.clone(), stop.clone());
+    tasks.spawn("watermark", OnError::StopService, marks);
+    tasks.spawn("history server", OnError::StopService, history::run(persister.clone(), nats));
+    tasks.spawn("report", OnError::Log, admin::report(persister.clone(), stop));
+    admin::routes(&persister);
+    Ok(())
+}
+
+/// Every partition of every topic that goes to MySQL; waits until all the topics are there.
+async fn partitions(context: &Context, kafka: &Kafka) -> Vec<PartitionId> {
+    let logs = KINDS.into_iter().map(|kind| kind.topic());
+    let wanted: Vec<&str> = logs.chain([side::CURSOR_TOPIC, side::AUDIT_TOPIC]).collect();
+    loop {
+        let problem = match kafka.topics().await {
+            Err(error) => error.to_string(),
+            Ok(topics) => {
+                let count =
+                    |name: &str| topics.iter().find(|(topic, _)| topic == name).map(|(_, count)| *count);
+                let missing: Vec<_> = wanted.iter().filter(|name| count(name).is_none()).collect();
+                if missing.is_empty() {
+                    context.health.set("kafka", Ok(()));
+                    let of = |name: &str| {
+                        let (name, count) = (name.to_owned(), count(name).unwrap_or(0).max(0) as u32);
+                        (0..count).map(move |partition| PartitionId::new(name.as_str(), partition))
+                    };
+                    return wanted.iter().flat_map(|name| of(name)).collect();
+                }
+                format!("topics are missing: {missing:?}")
+            }
+        };
+        context.health.set("kafka", Err(format!("{}: {problem}", kafka.brokers())));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}

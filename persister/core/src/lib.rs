@@ -9,8 +9,10 @@ pub mod pace;
 pub mod plan;
 pub mod shard;
 pub mod side;
+pub mod topic;
 pub mod window;
 
 pub use batch::{LogReader, Row, Stop, Unreadable};
 pub use class::Class;
 pub use plan::Plan;
+pub use topic::{Item, Step, TopicReader};

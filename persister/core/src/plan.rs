@@ -7,9 +7,9 @@ use lapwing_model::{
     fold::{MemberChange, header_changes, member_changes},
     record::key_of,
 };
-use lapwing_proto::record::{Record, record::Body};
+use lapwing_proto::record::{AuditRecord, Record, record::Body};
 
-use crate::batch::Row;
+use crate::{batch::Row, side, topic::Item};
 
 /// What a batch says of a conversation; None: that column stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -48,6 +48,7 @@ pub struct Plan<'a> {
     pub conversations: Vec<(ConversationKey, Conversation)>,
     pub members: Vec<Membership>,
     pub cursors: Vec<Cursor>,
+    pub audits: Vec<AuditRecord>,
 }
 
 pub fn kind_number(conversation: &str) -> u8 {
@@ -60,18 +61,26 @@ pub fn kind_number(conversation: &str) -> u8 {
 }
 
 impl<'a> Plan<'a> {
-    /// `rows` in log order.
-    pub fn of(rows: impl IntoIterator<Item = &'a Row>) -> Self {
+    /// `items` in log order; the unreadable ones are not for a plan.
+    pub fn of(items: impl IntoIterator<Item = &'a Item>) -> Self {
         let mut messages: BTreeMap<u32, Vec<&'a Row>> = BTreeMap::new();
         let mut conversations: BTreeMap<ConversationKey, Conversation> = BTreeMap::new();
         let mut members = Members::default();
         let mut cursors = CursorMaxima::default();
-        for row in rows {
-            let (record, key) = (&row.record, key_of(&row.record));
-            messages.entry(row.shard).or_default().push(row);
-            members.fold(&key, record);
-            conversations.entry(key).or_default().fold(record);
-            cursors.fold(record);
+        let mut audits = Vec::new();
+        for item in items {
+            match item {
+                Item::Row(row) => {
+                    let (record, key) = (&row.record, key_of(&row.record));
+                    messages.entry(row.shard).or_default().push(row);
+                    members.fold(&key, record);
+                    conversations.entry(key).or_default().fold(record);
+                    cursors.fold(record);
+                }
+                Item::Cursor { cursor, .. } => cursors.add(cursor.clone()),
+                Item::Audit { record, .. } => audits.push(AuditRecord::clone(record)),
+                Item::Unreadable(_) => {}
+            }
         }
         for table in messages.values_mut() {
             table.sort_by(|a, b| order(&a.record).cmp(&order(&b.record)));
@@ -81,6 +90,7 @@ impl<'a> Plan<'a> {
             conversations: conversations.into_iter().collect(),
             members: members.0.into_values().collect(),
             cursors: cursors.take(),
+            audits: side::merge_audits(audits),
         }
     }
 
@@ -188,7 +198,7 @@ mod tests {
 
     use super::*;
 
-    fn row(conversation: &str, seq: u64, sender: &str, body: Body) -> Row {
+    fn row(conversation: &str, seq: u64, sender: &str, body: Body) -> Item {
         let countable = matches!(body, Body::Message(_));
         let record = Record {
             tenant: "t".into(),
@@ -201,10 +211,11 @@ mod tests {
             body: Some(body),
             ..Record::default()
         };
-        Row { offset: seq, behind: Position::default(), shard: 3, record, raw: Bytes::new() }
+        let row = Row { offset: seq, behind: Position::default(), shard: 3, record, raw: Bytes::new() };
+        Item::Row(Box::new(row))
     }
 
-    fn text(conversation: &str, seq: u64, sender: &str) -> Row {
+    fn text(conversation: &str, seq: u64, sender: &str) -> Item {
         let body = Message { body: Some(message::Body::Text("x".into())), r#type: String::new() };
         row(conversation, seq, sender, Body::Message(body))
     }

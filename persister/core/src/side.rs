@@ -9,7 +9,7 @@ use lapwing_proto::{
     record::{AuditRecord, CursorRecord},
 };
 
-use crate::plan::{Cursor, CursorMaxima};
+use crate::plan::Cursor;
 
 pub const CURSOR_TOPIC: &str = "lapwing.cursor";
 pub const AUDIT_TOPIC: &str = "lapwing.audit";
@@ -26,14 +26,6 @@ pub fn cursor(value: Option<Bytes>) -> Result<Option<Cursor>, String> {
         read_n: record.read_n,
         delivered_seq: record.delivered_seq,
     }))
-}
-
-pub fn merge_cursors(cursors: impl IntoIterator<Item = Cursor>) -> Vec<Cursor> {
-    let mut maxima = CursorMaxima::default();
-    for cursor in cursors {
-        maxima.add(cursor);
-    }
-    maxima.take()
 }
 
 pub fn audit(value: Option<Bytes>) -> Result<Option<AuditRecord>, String> {
@@ -63,17 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cursors_of_a_batch_become_one_row_each() {
-        let cursor = |read_seq, delivered_seq| Cursor {
-            tenant: "t".into(),
-            user: "u".into(),
-            conversation: "p2p.x".into(),
-            read_seq,
-            read_n: read_seq,
-            delivered_seq,
-        };
-        let merged = merge_cursors([cursor(5, 6), cursor(3, 9)]);
-        assert_eq!(merged, [cursor(5, 9)]);
+    fn a_compacted_away_cursor_is_nothing_and_junk_is_an_error() {
         assert_eq!(super::cursor(None), Ok(None));
         assert!(super::cursor(Some(Bytes::from_static(&[0xff, 0xff]))).is_err());
     }
@@ -84,7 +66,7 @@ mod tests {
         let opened = AuditRecord { session: "s".into(), opened_at_ms: 1, ..AuditRecord::default() };
         let closed = AuditRecord { closed_at_ms: 9, close_code: 1000, ..opened.clone() };
         for records in [[opened.clone(), closed.clone()], [closed.clone(), opened]] {
-            assert_eq!(merge_audits(records), [closed.clone()]);
+            assert_eq!(merge_audits(records), std::slice::from_ref(&closed));
         }
     }
 }

@@ -1,0 +1,149 @@
+//! MySQL: the pools, and connections that cannot come back to them inside an open transaction.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use lapwing_persister_core::{Class, class};
+use lapwing_runtime::metrics as names;
+use sqlx::{
+    Executor as _, MySql, MySqlConnection, MySqlPool,
+    mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlPoolOptions},
+    pool::PoolConnection,
+};
+
+use crate::config::{CONTROL_POOL, Config};
+
+/// Separate pools: a read storm takes no connection from the writers, and neither takes one from the leases.
+#[derive(Clone)]
+pub(crate) struct Db {
+    pub(crate) write: MySqlPool,
+    pub(crate) read: MySqlPool,
+    pub(crate) control: MySqlPool,
+}
+
+const STRICT: &str =
+    "SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',STRICT_TRANS_TABLES,STRICT_ALL_TABLES')";
+/// Fewer gap locks, so fewer deadlocks between partitions.
+const WRITE: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
+/// A transaction whose process was paused or cut off in its middle is rolled back, so that its locks do not stand for hours.
+const PATIENCE: &str = "SET SESSION wait_timeout = 30";
+const READ: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY";
+/// A lease that waits for a writer's row lock is late for all the others.
+const CONTROL: &str = "SET SESSION innodb_lock_wait_timeout = 1";
+
+pub(crate) fn connect_options(config: &Config) -> anyhow::Result<MySqlConnectOptions> {
+    let options: MySqlConnectOptions = config.mysql_url.expose().parse().map_err(|error| {
+        anyhow::anyhow!("LAPWING_MYSQL_URL={} is no MySQL address: {error}", config.mysql_url)
+    })?;
+    Ok(options.statement_cache_capacity(256))
+}
+
+impl Db {
+    /// Nothing is connected yet.
+    pub(crate) fn lazy(config: &Config) -> anyhow::Result<Self> {
+        let options = connect_options(config).context("MySQL")?;
+        let pool = |size: u32, setup: &'static [&'static str]| {
+            MySqlPoolOptions::new()
+                .max_connections(size)
+                .acquire_timeout(Duration::from_secs(5))
+                .idle_timeout(Duration::from_secs(20))
+                .after_connect(move |connection, _| {
+                    Box::pin(async move {
+                        for statement in setup {
+                            connection.execute(*statement).await?;
+                        }
+                        Ok(())
+                    })
+                })
+                // A cancelled `begin` has handed back connections inside an open transaction.
+                .after_release(|connection, _| {
+                    Box::pin(async move { connection.execute("ROLLBACK").await.map(|_| true) })
+                })
+                .connect_lazy_with(options.clone())
+        };
+        Ok(Self {
+            write: pool(config.write_pool, &[STRICT, WRITE, PATIENCE]),
+            read: pool(config.read_pool, &[READ]),
+            control: pool(CONTROL_POOL, &[STRICT, WRITE, CONTROL, PATIENCE]),
+        })
+    }
+
+    pub(crate) fn report(&self) {
+        for (name, pool) in [("write", &self.write), ("read", &self.read), ("control", &self.control)] {
+            let (open, idle) = (pool.size() as usize, pool.num_idle());
+            let max = pool.options().get_max_connections();
+            metrics::gauge!(names::POOL_MAX, "pool" => name).set(f64::from(max));
+            metrics::gauge!(names::POOL_OPEN, "pool" => name).set(open as f64);
+            metrics::gauge!(names::POOL_IDLE, "pool" => name).set(idle as f64);
+            metrics::gauge!(names::POOL_IN_USE, "pool" => name).set(open.saturating_sub(idle) as f64);
+        }
+    }
+}
+
+/// A borrowed connection that is closed, never handed back, unless its holder says that nothing is open on it. So a future
+/// that is dropped in its middle (a time-out, a stop) leaves no transaction behind.
+pub(crate) struct Borrowed {
+    connection: Option<PoolConnection<MySql>>,
+    pool: &'static str,
+}
+
+impl Borrowed {
+    pub(crate) async fn from(pool: &MySqlPool, name: &'static str) -> Result<Self, sqlx::Error> {
+        let since = Instant::now();
+        let waited = pool.num_idle() == 0;
+        let connection = pool.acquire().await;
+        if waited {
+            metrics::counter!(names::POOL_WAIT_TOTAL, "pool" => name).increment(1);
+        }
+        metrics::histogram!(names::POOL_WAIT_SECONDS, "pool" => name).record(since.elapsed().as_secs_f64());
+        Ok(Self { connection: Some(connection?), pool: name })
+    }
+
+    pub(crate) fn get(&mut self) -> Result<&mut MySqlConnection, sqlx::Error> {
+        self.connection.as_deref_mut().ok_or(sqlx::Error::PoolClosed)
+    }
+
+    /// Nothing is open on it: it may be used again.
+    pub(crate) fn give_back(mut self) {
+        drop(self.connection.take());
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            metrics::counter!(names::POOL_CLOSED_TOTAL, "pool" => self.pool).increment(1);
+            drop(connection.detach());
+        }
+    }
+}
+
+/// MySQL's own number, 0 when the error is not the server's.
+pub(crate) fn number(error: &sqlx::Error) -> u16 {
+    error
+        .as_database_error()
+        .and_then(|error| error.try_downcast_ref::<MySqlDatabaseError>())
+        .map_or(0, MySqlDatabaseError::number)
+}
+
+pub(crate) fn class(error: &sqlx::Error) -> Class {
+    match number(error) {
+        0 => Class::Transient,
+        number => class::of_number(number),
+    }
+}
+
+/// Bounds a database request. A time-out drops the future together with its `Borrowed` connection, which closes it.
+pub(crate) async fn within<T>(
+    limit: Duration,
+    what: &str,
+    work: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, sqlx::Error> {
+    match tokio::time::timeout(limit, work).await {
+        Ok(result) => result,
+        Err(_) => {
+            let text = format!("{what}: no answer from MySQL within {} ms", limit.as_millis());
+            Err(sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, text)))
+        }
+    }
+}
