@@ -11,6 +11,7 @@ export class Receipts {
   private readonly watched = new Map<string, Set<number>>();
   private timer: ReturnType<typeof setTimeout> | undefined;
   private periodMs = FIRST_POLL_MS;
+  private stopped = false;
 
   constructor(
     private readonly persistedSeq: (conversation: string) => Promise<number>,
@@ -32,6 +33,7 @@ export class Receipts {
 
   /** A new connection: ask soon. */
   resume(): void {
+    this.stopped = false;
     this.periodMs = FIRST_POLL_MS;
     clearTimeout(this.timer);
     this.timer = undefined;
@@ -39,6 +41,7 @@ export class Receipts {
   }
 
   stop(): void {
+    this.stopped = true;
     clearTimeout(this.timer);
     this.timer = undefined;
   }
@@ -53,7 +56,7 @@ export class Receipts {
   }
 
   private schedule(): void {
-    if (this.watched.size === 0) return;
+    if (this.stopped || this.watched.size === 0) return;
     this.timer ??= setTimeout(() => {
       this.timer = undefined;
       void this.poll();
