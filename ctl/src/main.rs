@@ -1,1 +1,59 @@
-fn main() {}
+//! `lapwing`: the operators' one command.
+// A command speaks on the terminal; that is its interface.
+#![allow(clippy::print_stdout)]
+mod config;
+mod partitions;
+mod probe;
+mod table;
+mod tenants;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use config::{Config, Given};
+
+/// Looks into and administers a Lapwing cluster.
+#[derive(Parser)]
+#[command(name = "lapwing", version)]
+struct Options {
+    #[command(flatten)]
+    given: Given,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Each partition with its owner, epoch and positions.
+    Partitions,
+    /// Sends one message and shows each state that it passes: accepted, dispatched, delivered, row, history.
+    Probe,
+    /// Tenants, their keys, and switching them off and on.
+    Tenants {
+        #[command(subcommand)]
+        action: tenants::Action,
+    },
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let options = Options::parse();
+    match run(options).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("lapwing: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// False: the command ran and its finding is bad.
+async fn run(options: Options) -> anyhow::Result<bool> {
+    let config = Config::find(options.given)?;
+    match options.command {
+        Command::Partitions => partitions::show(&config).await,
+        Command::Probe => probe::run(&config).await,
+        Command::Tenants { action } => tenants::run(&config, action).await.map(|()| true),
+    }
+}

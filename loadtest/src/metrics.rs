@@ -62,10 +62,6 @@ pub(crate) fn largest(snapshot: &Snapshot, name: &str) -> Option<f64> {
     snapshot.iter().filter(|(key, _)| series_is(&key.1, name)).map(|(_, v)| *v).reduce(f64::max)
 }
 
-pub(crate) fn sum(snapshot: &Snapshot, name: &str) -> f64 {
-    snapshot.iter().filter(|(key, _)| series_is(&key.1, name)).map(|(_, v)| *v).sum()
-}
-
 fn series_is(series: &str, name: &str) -> bool {
     series.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('{'))
 }

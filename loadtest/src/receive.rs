@@ -89,10 +89,6 @@ impl Receiver {
         std::mem::take(&mut self.seen.lock().latency)
     }
 
-    pub(crate) fn messages(&self) -> u64 {
-        self.seen.lock().lines.iter().map(|line| line.messages).sum()
-    }
-
     fn starts(&self, states: &[proto::ConversationState]) {
         let mut seen = self.seen.lock();
         for state in states {

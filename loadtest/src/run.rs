@@ -24,7 +24,7 @@ use crate::{
     progress::{self, say, step},
     report::{self, Figures, Output, Scatter, Services},
     send::Sender,
-    settle::{Settled, settle},
+    settle::settle,
     setup::Setup,
     target::{Target, check_open_files},
     timeline::Sampler,
