@@ -3,7 +3,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -18,15 +18,18 @@ use crate::ledger::Ledger;
 pub(crate) const MIN_IN_FLIGHT: usize = 20;
 /// The kill itself takes a millisecond or two, in which some are answered.
 const WANTED_IN_FLIGHT: u64 = 40;
+/// After this long, just above the least is enough.
+const CHOOSY_NANOS: u64 = 3_000_000_000;
 /// How long to wait for that many before killing all the same.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(8);
 
 pub(crate) struct Fault {
     pub(crate) process: String,
     state: PathBuf,
     at_accepted: u64,
     restart_after: Duration,
-    armed: AtomicBool,
+    /// Ledger time from which a good moment is waited for; 0 = not yet.
+    armed_at: AtomicU64,
     busy: AtomicBool,
     wake: Notify,
 }
@@ -64,7 +67,7 @@ impl Fault {
             state: state.0.clone(),
             at_accepted: (planned as f64 * at) as u64,
             restart_after: Duration::from_secs_f64(restart),
-            armed: AtomicBool::new(false),
+            armed_at: AtomicU64::new(0),
             busy: AtomicBool::new(false),
             wake: Notify::new(),
         }))
@@ -75,12 +78,17 @@ impl Fault {
         if self.busy.load(Relaxed) {
             return;
         }
-        let armed = self.armed.load(Relaxed);
-        if !armed && ledger.accepted.load(Relaxed) >= self.at_accepted {
-            self.armed.store(true, Relaxed);
-            self.wake.notify_one();
+        let armed_at = self.armed_at.load(Relaxed);
+        if armed_at == 0 {
+            let reached = ledger.accepted.load(Relaxed) >= self.at_accepted;
+            if reached && self.armed_at.swap(ledger.now(), Relaxed) == 0 {
+                self.wake.notify_one();
+            }
+            return;
         }
-        if armed && ledger.in_flight() >= WANTED_IN_FLIGHT && !self.busy.swap(true, Relaxed) {
+        let choosy = ledger.now() - armed_at < CHOOSY_NANOS;
+        let wanted = if choosy { WANTED_IN_FLIGHT } else { MIN_IN_FLIGHT as u64 + 4 };
+        if ledger.in_flight() >= wanted && !self.busy.swap(true, Relaxed) {
             self.wake.notify_one();
         }
     }

@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::Context;
+use lapwing_client::Counts;
 use parking_lot::Mutex;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -15,7 +16,7 @@ use crate::{
     fault::{Fault, Killed},
     fleet::Fleet,
     gates,
-    history::{self, Transcript},
+    history::{self, History, Transcript},
     ledger::Ledger,
     machine::{self, Machine},
     metrics::{self, Scraper, Snapshot},
@@ -24,7 +25,7 @@ use crate::{
     progress::{self, say, step},
     report::{self, Figures, Output, Scatter, Services},
     send::Sender,
-    settle::settle,
+    settle::{Settled, settle},
     setup::Setup,
     target::{Target, check_open_files},
     timeline::Sampler,
@@ -71,19 +72,67 @@ impl Run<'_> {
     where
         F: Future<Output = anyhow::Result<()>>,
     {
-        let Run { common, target, plan, tokens } = self;
+        let (common, target) = (self.common, self.target);
+        let cluster = Cluster::connect(self).await?;
+        let sent = cluster.send(send).await?;
+        let checked = cluster.check(common, &sent, compare).await?;
+        let figures = cluster.figures(common, target, &sent, checked);
+        cluster.report(common, figures)
+    }
+}
+
+/// The connected users and what watches them.
+struct Cluster {
+    scenario: String,
+    parameters: serde_json::Value,
+    closed_loop: bool,
+    receipts: bool,
+    warm: usize,
+    ledger: Arc<Ledger>,
+    fleet: Arc<Fleet>,
+    database: Option<Arc<Database>>,
+    scraper: Arc<Scraper>,
+    sampler: Arc<Sampler>,
+    fault: Option<Arc<Fault>>,
+    before: Snapshot,
+    errors_before: Option<u64>,
+}
+
+struct Sent {
+    seconds: f64,
+    last: Instant,
+    killed: Option<Killed>,
+    sampling: CancellationToken,
+}
+
+struct Checked {
+    settled: Settled,
+    rows: Option<Rows>,
+    history: History,
+    transcript: Option<report::Transcript>,
+    errors_1040: Option<u64>,
+    incomplete: Vec<String>,
+    delivered: u64,
+    /// Before the close of all at once.
+    counts: Counts,
+    after: Snapshot,
+}
+
+impl Cluster {
+    /// Everybody connected, prechecked and warm; the figures before the clock.
+    async fn connect(run: Run<'_>) -> anyhow::Result<Self> {
+        let Run { common, target, plan, tokens } = run;
         let Plan { scenario, parameters, mut ledger, warm, closed_loop, receipts } = plan;
         ledger.ready();
         let ledger = Arc::new(ledger);
         let database = target.mysql.as_deref().map(Database::open).transpose()?.map(Arc::new);
         let scraper = Arc::new(Scraper::new(&target.metrics));
+        let fault = fault(common, target, ledger.entries.len())?;
         let connect = Fleet::connect(&ledger, tokens, &target.gateways, common, receipts);
         let fleet = Arc::new(step(&format!("{} users connect", ledger.users.len()), connect).await?);
         step("precheck of every member's permission", fleet.precheck(&ledger)).await?;
-        let fault = fault(common, target, ledger.entries.len())?;
         let sender = Sender { fleet: fleet.clone(), ledger: ledger.clone(), receipts, fault: None };
         step(&format!("warm-up, {} messages", warm.len()), warm_up(&sender, &warm)).await?;
-
         let before = scraper.snapshot().await;
         let errors_before = server_errors(database.as_deref()).await;
         let sampler = Arc::new(Sampler {
@@ -95,74 +144,97 @@ impl Run<'_> {
             machine: Mutex::new(Machine::new(target.state.as_ref().map(|(_, state)| state))),
             seconds: Mutex::default(),
         });
-        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-        {
-            let (sampler, stop) = (sampler.clone(), stop.clone());
-            tasks.spawn(async move { sampler.run(stop).await });
-        }
+        let warm = warm.len();
+        Ok(Self {
+            scenario,
+            parameters,
+            closed_loop,
+            receipts,
+            warm,
+            ledger,
+            fleet,
+            database,
+            scraper,
+            sampler,
+            fault,
+            before,
+            errors_before,
+        })
+    }
+
+    async fn send<F>(&self, send: impl FnOnce(Sender) -> F) -> anyhow::Result<Sent>
+    where
+        F: Future<Output = anyhow::Result<()>>,
+    {
+        let (tasks, sampling) = (TaskTracker::new(), CancellationToken::new());
+        let (sampler, stop) = (self.sampler.clone(), sampling.clone());
+        tasks.spawn(async move { sampler.run(stop).await });
+        let planned = self.ledger.entries.len();
+        say(&format!("sending {} messages", planned - self.warm));
+        let sender = Sender {
+            fleet: self.fleet.clone(),
+            ledger: self.ledger.clone(),
+            receipts: self.receipts,
+            fault: self.fault.clone(),
+        };
         let began = Instant::now();
-        let planned = ledger.entries.len();
-        say(&format!("sending {} messages", planned - warm.len()));
-        let sender = Sender { fault: fault.clone(), ..sender };
-        let watch = progress::watch(ledger.clone(), fleet.clone(), planned);
-        let killed = {
-            let work = sending(&ledger, fault.as_deref(), send(sender.clone()));
-            tokio::select! {
-                killed = work => killed?,
-                () = watch => anyhow::bail!("the progress display ended"),
+        let killed = tokio::select! {
+            killed = sending(&self.ledger, self.fault.as_deref(), send(sender.clone())) => killed?,
+            () = progress::watch(self.ledger.clone(), self.fleet.clone(), planned) => {
+                anyhow::bail!("the progress display ended")
             }
         };
-        let send_seconds = began.elapsed().as_secs_f64();
-        let last_send = Instant::now();
+        let (seconds, last) = (began.elapsed().as_secs_f64(), Instant::now());
         step("unknowns settled by retry", async {
             sender.settle_unknowns(Duration::from_secs(120)).await;
             Ok(())
         })
         .await?;
-        let settled = step("deliveries and lag zero", async {
-            Ok(settle(&fleet, &ledger, last_send, common.settle()).await)
-        })
-        .await?;
-        let mut rows =
-            step("MySQL, row by row", check_rows(database.as_deref(), &ledger)).await.unwrap_or_default();
-        let (mut history, transcripts) = step("history, as a member reads it", async {
-            Ok(history::check(&fleet, &ledger, common.history_workers).await)
-        })
-        .await?;
-        let errors_1040 = match (errors_before, server_errors(database.as_deref()).await) {
+        Ok(Sent { seconds, last, killed, sampling })
+    }
+
+    async fn check(&self, common: &Common, sent: &Sent, compare: &Compare<'_>) -> anyhow::Result<Checked> {
+        let (fleet, ledger, database) = (&*self.fleet, &*self.ledger, self.database.as_deref());
+        let settling = async { Ok(settle(fleet, ledger, sent.last, common.settle()).await) };
+        let settled = step("deliveries and lag zero", settling).await?;
+        // A check that cannot be made is told by `step` and fails its gate.
+        let rows = step("MySQL, row by row", check_rows(database, ledger)).await.unwrap_or_default();
+        let reading = async { Ok(history::check(fleet, ledger, common.history_workers).await) };
+        let (history, transcripts) = step("history, as a member reads it", reading).await?;
+        let errors_1040 = match (self.errors_before, server_errors(database).await) {
             (Some(before), Some(after)) => Some(after.saturating_sub(before)),
             _ => None,
         };
-        let transcript = compare(&ledger, &transcripts);
-        stop.cancel();
-        let delivered_before_close = fleet.delivered();
-        let counts = fleet.counts();
-        // What the receivers counted until here is judged; the close of all at once is judged by the services' queues.
-        let disconnects = counts.disconnects;
-        let incomplete = fleet.incomplete(&ledger);
+        let transcript = compare(ledger, &transcripts);
+        sent.sampling.cancel();
+        // What the receivers counted until here is judged; the close of all at once by the services' queues.
+        let (delivered, counts, incomplete) = (fleet.delivered(), fleet.counts(), fleet.incomplete(ledger));
         step("all clients close at once", async {
             fleet.close().await;
             tokio::time::sleep(Duration::from_secs(2)).await;
             Ok(())
         })
         .await?;
-        let after = scraper.snapshot().await;
+        let after = self.scraper.snapshot().await;
+        Ok(Checked { settled, rows, history, transcript, errors_1040, incomplete, delivered, counts, after })
+    }
 
+    fn figures(&self, common: &Common, target: &Target, sent: &Sent, checked: Checked) -> Figures {
+        let Checked { settled, mut rows, mut history, transcript, errors_1040, incomplete, .. } = checked;
+        let (ledger, d) = (&*self.ledger, &*self.fleet.deliveries);
         let mut tally = ledger.tally();
         tally.persisted = rows.as_ref().map_or(0, |r| r.messages as usize);
-        let (mut acks, mut delivery) = (ledger.ack_micros(), fleet.latency());
-        let d = &fleet.deliveries;
-        let mut details: Vec<String> = ledger.faults();
+        let mut details = ledger.faults();
         details.extend(incomplete.iter().take(100).cloned());
         details.append(&mut d.disorder.lock());
         details.append(&mut history.details);
         if let Some(rows) = &mut rows {
             details.append(&mut rows.details);
         }
-        let figures = Figures {
+        Figures {
             run: ledger.run.clone(),
-            scenario,
-            parameters,
+            scenario: self.scenario.clone(),
+            parameters: self.parameters.clone(),
             profile: target.profile.clone(),
             encoding: common.encoding.subprotocol().to_owned(),
             users: ledger.users.len(),
@@ -170,43 +242,49 @@ impl Run<'_> {
             tally,
             errors: ledger.codes.lock().iter().map(|(code, n)| (report::error_name(*code), *n)).collect(),
             rejections: ledger.rejections.lock().iter().map(|(what, n)| (what.clone(), *n)).collect(),
-            send_seconds,
-            closed_loop,
-            ack: Percentiles::of(&mut acks),
-            delivery: Percentiles::of(&mut delivery),
+            send_seconds: sent.seconds,
+            closed_loop: self.closed_loop,
+            ack: Percentiles::default(),
+            delivery: Percentiles::default(),
             receipt: Percentiles::of(&mut ledger.receipt_micros()),
-            delivered: delivered_before_close,
-            expected_deliveries: fleet.expected(&ledger),
+            delivered: checked.delivered,
+            expected_deliveries: self.fleet.expected(ledger),
             incomplete: incomplete.len() as u64,
             doubled: d.doubled.load(Relaxed),
             late: d.late.load(Relaxed),
-            holes: counts.holes,
+            holes: checked.counts.holes,
             unannounced: d.unannounced.load(Relaxed),
             wrong_content: d.wrong_content.load(Relaxed),
             gaps: d.gaps.load(Relaxed),
-            disconnects,
+            disconnects: checked.counts.disconnects,
             ended: d.ended.load(Relaxed),
             unexpected: ledger.unexpected.load(Relaxed),
             mismatched: ledger.mismatched.load(Relaxed),
             dead_lettered: d.dead_lettered.load(Relaxed),
-            connect_seconds: fleet.connect_seconds,
-            connect_steps: fleet.connect_steps(),
-            per_gateway: fleet.per_gateway.clone(),
+            connect_seconds: self.fleet.connect_seconds,
+            connect_steps: self.fleet.connect_steps(),
+            per_gateway: self.fleet.per_gateway.clone(),
             settled,
             rows,
             errors_1040,
             history,
             transcript,
-            services: (!scraper.is_empty()).then(|| services(&before, &after)),
-            machine: machine::summary(&sampler.machine.lock().usage),
-            fault_wanted: fault.is_some(),
-            killed,
+            services: (!self.scraper.is_empty()).then(|| services(&self.before, &checked.after)),
+            machine: machine::summary(&self.sampler.machine.lock().usage),
+            fault_wanted: self.fault.is_some(),
+            killed: sent.killed.clone(),
             details,
-        };
+        }
+    }
+
+    fn report(&self, common: &Common, mut figures: Figures) -> anyhow::Result<bool> {
+        let (mut acks, mut delivery) = (self.ledger.ack_micros(), self.fleet.latency());
+        figures.ack = Percentiles::of(&mut acks);
+        figures.delivery = Percentiles::of(&mut delivery);
         let gates = gates::judge(&figures);
-        let scatter = Scatter { acks: scatter(&ledger), ack_sorted: acks, delivery_sorted: delivery };
+        let scatter = Scatter { acks: scatter(&self.ledger), ack_sorted: acks, delivery_sorted: delivery };
         let output = Output { folder: folder(common, &figures.run) };
-        output.write(&figures, &gates, &sampler.seconds.lock(), &scatter)?;
+        output.write(&figures, &gates, &self.sampler.seconds.lock(), &scatter)?;
         report::print(&figures, &gates, &output.folder);
         Ok(gates::passed(&gates))
     }

@@ -26,7 +26,11 @@ fn text(mid: &str) -> Message {
 
 async fn next_event(updates: &mut Updates) -> proto::Event {
     loop {
-        match tokio::time::timeout(Duration::from_secs(5), updates.next()).await.unwrap().unwrap() {
+        match tokio::time::timeout(Duration::from_secs(5), updates.next())
+            .await
+            .expect("in time")
+            .expect("an update")
+        {
             Update::Event(event) => return *event,
             Update::Ended(error) => panic!("ended: {error}"),
             _ => {}
@@ -62,7 +66,9 @@ async fn publishes_and_hears_its_own_event_in_both_encodings() {
     }
 }
 
-struct Seen(Mutex<Vec<(u64, String, Vec<u8>, Order)>>);
+type Look = (u64, String, Vec<u8>, Order);
+
+struct Seen(Mutex<Vec<Look>>);
 
 impl Handler for Seen {
     fn event(&self, event: &RawEvent<'_>, order: Order) {
@@ -190,4 +196,44 @@ async fn errors_name_step_address_and_code() {
     let error = Client::connect(options(&fake, Encoding::Proto)).await.err().unwrap();
     assert_eq!((error.step, error.code()), (Step::Connect, Some(401)));
     assert!(error.to_string().contains("0123456789abcdef"), "{error}");
+}
+
+/// Prints the rate; run by hand: `cargo test -p lapwing-client --test client -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement, not a check"]
+fn events_looked_at_a_second() {
+    use lapwing_client::{Contiguity, scan_events};
+    use lapwing_proto::Message as _;
+    let event = |seq| proto::Event {
+        conversation: "p2p.abcdefghijklmnopqrstuvwxyz234567".into(),
+        seq,
+        n: seq,
+        sender: "u000157".into(),
+        device: "load".into(),
+        client_mid: format!("t-abcdefgh-{seq:x}"),
+        sent_at_ms: 1_780_000_000_000,
+        body: Some(proto::event::Body::Message(proto::Content {
+            r#type: String::new(),
+            body: Some(proto::content::Body::Text(
+                "a message of about as many letters as people write".into(),
+            )),
+        })),
+        ..Default::default()
+    };
+    let frames: Vec<Vec<u8>> = (1..=200_000)
+        .map(|seq| {
+            let body = proto::server_frame::Body::Events(proto::Events { events: vec![event(seq)] });
+            proto::ServerFrame { id: 0, body: Some(body) }.encode_to_vec()
+        })
+        .collect();
+    let mut lines = Contiguity::with_cursors([("p2p.abcdefghijklmnopqrstuvwxyz234567", 0)]);
+    let (began, mut in_order) = (std::time::Instant::now(), 0);
+    for frame in &frames {
+        let seen = scan_events(frame, |event| {
+            in_order += u32::from(lines.event(event.conversation, event.seq) == Order::InOrder);
+        });
+        assert_eq!(seen, Ok(true));
+    }
+    assert_eq!(in_order, 200_000);
+    println!("{:.0} events/s on one core", 200_000.0 / began.elapsed().as_secs_f64());
 }
