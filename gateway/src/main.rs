@@ -1,1 +1,13 @@
-fn main() {}
+use std::process::ExitCode;
+
+use lapwing_gateway::{config::Config, start};
+use lapwing_runtime::{config, lifecycle};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let config: Config = config::load();
+    let common = config.common.clone();
+    lifecycle::run("gateway", common, |context| start::start(context, config))
+}

@@ -209,6 +209,11 @@ impl<A> Lane<A> {
         answers
     }
 
+    /// There may be a new owner: no need to wait.
+    pub fn retry_now(&mut self) {
+        self.retry_at = None;
+    }
+
     fn backoff(&self) -> Duration {
         Duration::from_millis(20 << self.tries.min(4))
     }

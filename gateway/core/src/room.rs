@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use lapwing_proto::client::GapReason;
+
 use crate::{
     EventFrame,
     ring::{Ring, RingLimit},
@@ -14,7 +16,7 @@ pub trait Sink: Clone {
     /// False: its queue is over the watermark; the session is brought up to date later.
     fn push(&self, frame: &Arc<EventFrame>) -> bool;
     /// Tells that from…to will not come.
-    fn gap(&self, from: u64, to: u64);
+    fn gap(&self, from: u64, to: u64, reason: GapReason);
 }
 
 /// What the shell has to do after an input.
@@ -58,6 +60,8 @@ pub struct Attach<S> {
     pub user: Arc<str>,
     /// Deliver from here on; None: from behind the newest event on.
     pub from: Option<u64>,
+    /// The first and the last seq that the user may see; 0 = open.
+    pub first: u64,
     pub to: u64,
     pub announced: u64,
 }
@@ -201,7 +205,7 @@ impl<S: Sink> Room<S> {
             sub.announced = sub.announced.max(new.announced);
             return Attached { live_after: sub.next - 1, head, n, already: true };
         }
-        let next = new.from.unwrap_or(head + 1);
+        let next = new.from.unwrap_or(head + 1).max(new.first);
         let end = if new.to > 0 { new.to.min(head) } else { head };
         let behind = next <= end;
         if behind || new.to == 0 || next <= new.to {
@@ -263,6 +267,11 @@ impl<S: Sink> Room<S> {
         None
     }
 
+    /// The room cannot be brought up to date: its sessions must begin anew.
+    pub fn abandon(&mut self) -> Vec<S> {
+        std::mem::take(&mut self.subs).into_iter().map(|sub| sub.sink).collect()
+    }
+
     /// An event of a fetch for the room.
     pub fn handle_fetched(&mut self, frame: &Arc<EventFrame>, effects: &mut Vec<Effect>) {
         if frame.seq == self.next {
@@ -271,13 +280,13 @@ impl<S: Sink> Room<S> {
     }
 
     /// from…to cannot be had any more: told to those who wait for it.
-    pub fn handle_gap(&mut self, from: u64, to: u64) {
+    pub fn handle_gap(&mut self, from: u64, to: u64, reason: GapReason) {
         if from > self.next || to < self.next {
             return;
         }
         for sub in self.subs.iter_mut().filter(|sub| sub.run.is_none() && sub.next >= from && sub.next <= to)
         {
-            sub.sink.gap(sub.next, to);
+            sub.sink.gap(sub.next, to, reason);
             sub.next = to + 1;
         }
         self.next = to + 1;
@@ -337,10 +346,10 @@ impl<S: Sink> Room<S> {
     }
 
     /// from…to is not for this session, or cannot be had: told, and passed.
-    pub fn handle_gap_for(&mut self, session: u64, run: u64, from: u64, to: u64) {
+    pub fn handle_gap_for(&mut self, session: u64, run: u64, from: u64, to: u64, reason: GapReason) {
         let sub = self.subs.iter_mut().find(|sub| sub.sink.id() == session && sub.run == Some(run));
         if let Some(sub) = sub.filter(|sub| from <= sub.next && sub.next <= to) {
-            sub.sink.gap(sub.next, to);
+            sub.sink.gap(sub.next, to, reason);
             sub.next = to + 1;
         }
     }

@@ -33,7 +33,7 @@ impl Sink for Session {
         true
     }
 
-    fn gap(&self, from: u64, to: u64) {
+    fn gap(&self, from: u64, to: u64, _: GapReason) {
         self.got.borrow_mut().push(format!("gap{from}-{to}"));
     }
 }
@@ -47,7 +47,7 @@ fn room(head: u64) -> Room<Session> {
 fn attach(room: &mut Room<Session>, session: &Session, from: Option<u64>) -> (Attached, Vec<Effect>) {
     let mut effects = Vec::new();
     let user = Arc::from(format!("u{}", session.id));
-    let new = Attach { sink: session.clone(), user, from, to: 0, announced: 0 };
+    let new = Attach { sink: session.clone(), user, from, first: 0, to: 0, announced: 0 };
     (room.attach(new, &mut effects), effects)
 }
 
@@ -94,7 +94,7 @@ fn what_cannot_be_had_is_an_explicit_gap() {
     let (mut room, one) = (room(5), Session::new(1));
     attach(&mut room, &one, None);
     events(&mut room, [9]);
-    room.handle_gap(4, 8);
+    room.handle_gap(4, 8, GapReason::Retention);
     room.handle_fetched(&frame(9), &mut Vec::new());
     assert_eq!((room.missing(), one.take()), (None, "gap6-8 9".into()));
 }
@@ -194,4 +194,15 @@ fn sync_pushes_everything_after_a_seq_again() {
     let [Effect::CatchUp { session: 1, run }] = effects[..] else { panic!("{effects:?}") };
     assert!(matches!(room.catch_up(1, run, 1000), Next::Done));
     assert_eq!(one.take(), "2 3");
+}
+
+// R-PERM-3: one who joined at a seq that has not come here yet gets nothing from before it.
+#[test]
+fn a_new_member_sees_nothing_from_before_its_join() {
+    let (mut room, one) = (room(5), Session::new(1));
+    let user = Arc::from("u1");
+    let new = Attach { sink: one.clone(), user, from: None, first: 8, to: 0, announced: 8 };
+    assert_eq!(room.attach(new, &mut Vec::new()).live_after, 7);
+    assert!(events(&mut room, 6..=9).is_empty());
+    assert_eq!(one.take(), "8 9");
 }

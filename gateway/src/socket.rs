@@ -1,0 +1,148 @@
+//! Both directions of a client's socket. The reader only reads and judges frames; the writer coalesces what has piled
+//! up into one write, and is the only one who ends the connection.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use lapwing_gateway_core::wire::{Incoming, Reader, Violation, close_frame};
+use lapwing_runtime::{queue::Receiver, time::mono_ms};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    time::timeout,
+};
+
+use crate::{close::Close, session::Outbox};
+
+const COALESCE: usize = 64 << 10;
+const COALESCE_FRAMES: usize = 256;
+/// For the last frames and the close frame of a connection that ends.
+const GOODBYE: Duration = Duration::from_secs(2);
+const READ_STEP: usize = 4 << 10;
+
+/// The TCP stream out of hyper's hands, with the bytes that it had read ahead.
+pub fn take_over(upgraded: Upgraded) -> Option<(TcpStream, BytesMut)> {
+    let parts = upgraded.downcast::<TokioIo<TcpStream>>().ok()?;
+    // Copied, so that hyper's buffer goes.
+    Some((parts.io.into_inner(), BytesMut::from(&parts.read_buf[..])))
+}
+
+pub struct SocketReader {
+    half: OwnedReadHalf,
+    buf: BytesMut,
+    frames: Reader,
+    step: usize,
+}
+
+pub enum Read {
+    Message(Incoming),
+    Broken(Violation),
+    Ended,
+}
+
+impl SocketReader {
+    pub fn new(half: OwnedReadHalf, buf: BytesMut, max_frame: usize, read_buffer: usize) -> Self {
+        Self { half, buf, frames: Reader::new(max_frame), step: read_buffer.max(READ_STEP) }
+    }
+
+    /// Cancel-safe: what was read stays in the buffer.
+    pub async fn next(&mut self) -> Read {
+        loop {
+            match self.frames.next(&mut self.buf) {
+                Ok(Some(message)) => return Read::Message(message),
+                Ok(None) => {}
+                Err(violation) => return Read::Broken(violation),
+            }
+            if self.buf.is_empty() && self.buf.capacity() > self.step {
+                self.buf = BytesMut::new(); // one large frame must not keep its buffer for the connection's life
+            }
+            self.buf.reserve(READ_STEP.max(self.buf.len().min(self.step)));
+            match self.half.read_buf(&mut self.buf).await {
+                Ok(1..) => {}
+                Ok(0) | Err(_) => return Read::Ended,
+            }
+        }
+    }
+}
+
+/// Writes until the outbox is told to close. `first` goes before everything that was queued meanwhile.
+pub async fn write(
+    mut half: OwnedWriteHalf,
+    first: Option<Bytes>,
+    mut queue: Receiver<Bytes>,
+    out: Arc<Outbox>,
+) {
+    let stop = out.stopped();
+    let ended = {
+        let writing = write_queue(&mut half, first, &mut queue, &out);
+        tokio::pin!(writing);
+        tokio::select! {
+            ended = &mut writing => ended,
+            () = stop.cancelled() => {
+                let idle = out.writing_since.load(Ordering::Relaxed) == 0 && out.is_empty();
+                if idle { Ok(()) } else { timeout(GOODBYE, &mut writing).await.unwrap_or_else(|late| Err(late.into())) }
+            }
+        }
+    };
+    if ended.is_err() {
+        // A frame may be half out: a close frame behind it would be read as payload.
+        out.close(Close::Lost);
+        let _ = timeout(GOODBYE, half.shutdown()).await;
+    } else {
+        say_goodbye(half, out.closing().unwrap_or(Close::Lost)).await;
+    }
+}
+
+async fn write_queue(
+    half: &mut OwnedWriteHalf,
+    first: Option<Bytes>,
+    queue: &mut Receiver<Bytes>,
+    out: &Outbox,
+) -> std::io::Result<()> {
+    if let Some(first) = first {
+        write_marked(half, &first, out).await?;
+    }
+    loop {
+        let frames = queue.pop_up_to(COALESCE_FRAMES, COALESCE).await;
+        match frames.as_slice() {
+            [] => return Ok(()),
+            [one] => write_marked(half, one, out).await?,
+            many => {
+                let mut burst = Vec::with_capacity(many.iter().map(Bytes::len).sum());
+                many.iter().for_each(|frame| burst.extend_from_slice(frame));
+                write_marked(half, &burst, out).await?;
+            }
+        }
+        // What is queued still goes out, unless the reader is the one who does not take it.
+        if let Some(close) = out.closing()
+            && (queue.is_empty() || close == Close::SlowConsumer)
+        {
+            return Ok(());
+        }
+    }
+}
+
+async fn say_goodbye(mut half: OwnedWriteHalf, close: Close) {
+    let _ = timeout(GOODBYE, async {
+        if close != Close::Lost {
+            half.write_all(&close_frame(close.code(), close.reason())).await?;
+        }
+        half.shutdown().await
+    })
+    .await;
+}
+
+async fn write_marked(half: &mut OwnedWriteHalf, bytes: &[u8], out: &Outbox) -> std::io::Result<()> {
+    out.writing_since.store(mono_ms().max(1), Ordering::Relaxed);
+    let written = half.write_all(bytes).await;
+    out.writing_since.store(0, Ordering::Relaxed);
+    written
+}
