@@ -184,6 +184,8 @@ fn machine(f: &Figures, g: &mut Gates) {
         let value = format!("{:.0} MiB ({})", largest.rss_max_mib, largest.process);
         g.judge_unless(true, "R-LT-8", "memory", value, "< 70 % of the limit", true);
     }
+    let value = f.throttled.map_or("no such figure here".to_owned(), |n| n.to_string());
+    g.judge_unless(true, "R-LT-8", "CPU throttling", value, "0", true);
     let counts: Vec<f64> = f.per_gateway.iter().map(|(_, n)| *n as f64).collect();
     if counts.len() > 1 {
         let mean = counts.iter().sum::<f64>() / counts.len() as f64;

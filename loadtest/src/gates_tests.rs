@@ -60,6 +60,7 @@ fn good() -> Figures {
         transcript: None,
         services: Some(Services::default()),
         machine: Vec::new(),
+        throttled: None,
         fault_wanted: false,
         killed: None,
         details: Vec::new(),

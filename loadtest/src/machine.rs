@@ -53,6 +53,12 @@ impl Machine {
     }
 }
 
+/// Periods in which this machine's control group was throttled, since it started; None where there is no such figure.
+pub(crate) fn throttled() -> Option<u64> {
+    let text = std::fs::read_to_string("/sys/fs/cgroup/cpu.stat").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("nr_throttled "))?.trim().parse().ok()
+}
+
 fn read(pid: u32) -> Option<(u64, f64)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();

@@ -209,3 +209,7 @@ impl Receiver {
         self.all.dead_lettered.fetch_add(persisted.dead_lettered.len() as u64, Relaxed);
     }
 }
+
+#[cfg(test)]
+#[path = "receive_tests.rs"]
+mod tests;

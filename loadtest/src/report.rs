@@ -64,6 +64,7 @@ pub(crate) struct Figures {
     pub(crate) transcript: Option<Transcript>,
     pub(crate) services: Option<Services>,
     pub(crate) machine: Vec<Summary>,
+    pub(crate) throttled: Option<u64>,
     pub(crate) fault_wanted: bool,
     pub(crate) killed: Option<Killed>,
     pub(crate) details: Vec<String>,

@@ -96,6 +96,7 @@ struct Cluster {
     fault: Option<Arc<Fault>>,
     before: Snapshot,
     errors_before: Option<u64>,
+    throttled_before: Option<u64>,
 }
 
 struct Sent {
@@ -159,6 +160,7 @@ impl Cluster {
             fault,
             before,
             errors_before,
+            throttled_before: machine::throttled(),
         })
     }
 
@@ -271,6 +273,7 @@ impl Cluster {
             transcript,
             services: (!self.scraper.is_empty()).then(|| services(&self.before, &checked.after)),
             machine: machine::summary(&self.sampler.machine.lock().usage),
+            throttled: machine::throttled().zip(self.throttled_before).map(|(now, then)| now - then),
             fault_wanted: self.fault.is_some(),
             killed: sent.killed.clone(),
             details,
