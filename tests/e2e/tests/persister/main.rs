@@ -1,0 +1,8 @@
+//! Real persisters between real Kafka, MariaDB and NATS; the test writes the topics as owners would.
+
+mod faults;
+mod feed;
+mod history;
+mod rows;
+mod start;
+mod world;

@@ -1,0 +1,134 @@
+//! What stands in MySQL is exactly what is valid in the log.
+
+use lapwing_proto::{
+    Message as _,
+    record::{AuditRecord, CursorRecord, Record},
+};
+
+use crate::{
+    feed::{TENANT, created, message, message_with},
+    world::{World, within},
+};
+
+// R-PST-2, R-PST-3, I3
+#[tokio::test(flavor = "multi_thread")]
+async fn only_valid_records_become_rows_and_each_once() {
+    let world = World::start(2, &[]).await;
+    let room = "grp.room";
+    let mut old = world.feed.claim(room).await;
+    old.send_as(old.epoch + 1000, 1, message_with(room, 1, 1, "x", "of no claim")).await;
+    old.send(created(room, &["alice", "bob"])).await;
+    old.send_all((2..=600).map(|seq| message(room, seq))).await;
+    let mut new = world.feed.claim(room).await;
+    old.send(message_with(room, 601, 600, "x", "of a zombie")).await;
+    new.send_all((601..=700).map(|seq| message(room, seq))).await;
+    new.send_as(new.epoch, new.index, message(room, 700)).await; // doubled
+    new.send_as(new.epoch, new.index + 2, message_with(room, 702, 701, "x", "behind a hole")).await;
+    let last = new.send(message(room, 701)).await;
+    world.wait_for_head(room, 701, 20).await;
+    world.assert_exact(room, 701).await;
+
+    let (head, n, members): (i64, i64, u32) = sqlx::query_as(
+        "SELECT head, n, member_count FROM conversations WHERE tenant = ? AND conversation = ?",
+    )
+    .bind(TENANT.as_bytes())
+    .bind(room.as_bytes())
+    .fetch_one(&world.sql)
+    .await
+    .unwrap();
+    assert_eq!((head, n, members), (701, 700, 2));
+    let cursor: (i64, i64) = sqlx::query_as("SELECT read_seq, read_n FROM cursors WHERE user = 'alice'")
+        .fetch_one(&world.sql)
+        .await
+        .unwrap();
+    assert_eq!(cursor, (701, 700), "the sender has read what it sent");
+    assert_eq!(world.count("members").await, 2);
+    assert_eq!(world.count("dead_letters").await, 0);
+    let partition = new.at.clone();
+    world
+        .wait_for_mark("a mark behind the last record", |mark| {
+            mark.partition.as_ref() == Some(&(&partition).into())
+                && mark.persisted.is_some_and(|p| p.offset > last && p.epoch == new.epoch as i64)
+        })
+        .await;
+}
+
+// R-PST-4, R-ACK-3
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_bad_rows_become_dead_letters() {
+    let world = World::start(1, &[]).await;
+    let room = "grp.poison";
+    let mut owner = world.feed.claim(room).await;
+    owner.send(created(room, &["alice"])).await;
+    owner.send_all((2..=4).map(|seq| message(room, seq))).await;
+    owner.send(Record { sent_at_ms: u64::MAX, ..message(room, 5) }).await; // 1264
+    owner.send(message(room, 6)).await;
+    owner.feed.raw(&owner.at.topic, owner.at.partition, b"\xff\xff nobody can read this").await;
+    owner.send(Record { client_mid: "m".repeat(100), ..message(room, 7) }).await; // 1406
+    owner.send(Record { content_hash: vec![1; 40].into(), ..message(room, 8) }).await; // 1406
+    owner.send_all((9..=12).map(|seq| message(room, seq))).await;
+    world.wait_for_head(room, 12, 20).await;
+    let seqs: Vec<u64> = world.rows(room).await.iter().map(|(seq, _)| *seq).collect();
+    assert_eq!(seqs, [1, 2, 3, 4, 6, 9, 10, 11, 12]);
+    assert_eq!(world.count("tombstones").await, 3);
+    let dead: Vec<(u32, Vec<u8>)> =
+        sqlx::query_as("SELECT error_code, seq_text FROM dead_letters ORDER BY record_offset")
+            .fetch_all(&world.sql)
+            .await
+            .unwrap();
+    let dead: Vec<_> = dead.iter().map(|(code, seq)| (*code, std::str::from_utf8(seq).unwrap())).collect();
+    assert_eq!(dead, [(1264, "5"), (0, ""), (1406, "7"), (1406, "8")]);
+    world.wait_for_mark("a mark with tombstones", |mark| mark.tombstones.len() == 3).await;
+
+    // The same seq with other content is a dead letter too, and what stands there stays.
+    owner.send(message_with(room, 3, 2, "mallory", "other content")).await;
+    owner.send(message(room, 4)).await; // the same content: nothing
+    owner.send(message(room, 13)).await;
+    world.wait_for_head(room, 13, 20).await;
+    assert_eq!(world.count("dead_letters").await, 5);
+    assert_eq!(world.count("tombstones").await, 3);
+    assert_eq!(world.rows(room).await[2].1.sender, "alice");
+    let metrics = world.cluster.persister(0).metrics().await.unwrap();
+    assert!(metrics.contains("lapwing_persist_total{result=\"dead\"} 5"), "{metrics}");
+    assert!(metrics.contains("lapwing_seq_collisions_total 1"), "{metrics}");
+}
+
+// R-PST-3, R-PST-11
+#[tokio::test(flavor = "multi_thread")]
+async fn cursors_are_maxima_and_sessions_one_row() {
+    let world = World::start(1, &[]).await;
+    let cursor = |read_seq, delivered_seq| CursorRecord {
+        tenant: TENANT.into(),
+        conversation: "p2p.x".into(),
+        user: "alice".into(),
+        read_seq,
+        read_n: read_seq,
+        delivered_seq,
+    };
+    for record in [cursor(5, 9), cursor(3, 4), cursor(0, 12)] {
+        world.feed.raw("lapwing.cursor", 3, &record.encode_to_vec()).await;
+    }
+    let opened = AuditRecord {
+        session: "0123".into(),
+        tenant: TENANT.into(),
+        user: "alice".into(),
+        opened_at_ms: 5,
+        ..AuditRecord::default()
+    };
+    world.feed.raw("lapwing.audit", 0, &opened.encode_to_vec()).await;
+    world.feed.raw("lapwing.audit", 0, b"\xff").await;
+    within(20, "cursor and session are stored", async || {
+        world.count("cursors").await == 1 && world.count("session_audit WHERE closed_at_ms = 0").await == 1
+    })
+    .await;
+    let closed = AuditRecord { closed_at_ms: 9, close_code: 4000, ..opened.clone() };
+    world.feed.raw("lapwing.audit", 0, &closed.encode_to_vec()).await;
+    world.feed.raw("lapwing.audit", 0, &opened.encode_to_vec()).await;
+    within(20, "the session is closed", async || {
+        world.count("session_audit WHERE closed_at_ms = 9 AND close_code = 4000").await == 1
+    })
+    .await;
+    let maxima = "cursors WHERE read_seq = 5 AND read_n = 5 AND delivered_seq = 12";
+    within(20, "maxima", async || world.count(maxima).await == 1).await;
+    assert_eq!(world.count("dead_letters").await, 1, "the unreadable one stops nobody");
+}
