@@ -12,7 +12,9 @@ use async_nats::connection::State;
 use async_nats::{Event, HeaderMap, Subject};
 use bytes::Bytes;
 use lapwing_runtime::metrics::{LINK_EVENTS_TOTAL, rpc};
+use lapwing_runtime::throttle::Throttle;
 use lapwing_runtime::{Health, OnError, SecretUrl, Tasks};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 mod inbox;
@@ -83,6 +85,15 @@ struct Inner {
     connects: watch::Receiver<u64>,
 }
 
+/// The client ignores the user part of an address: it has to be told apart.
+fn with_credentials(options: async_nats::ConnectOptions, url: &str) -> async_nats::ConnectOptions {
+    let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
+    match authority.rsplit_once('@').and_then(|(user, _)| user.split_once(':')) {
+        Some((user, password)) => options.user_and_password(user.to_owned(), password.to_owned()),
+        None => options,
+    }
+}
+
 impl Nats {
     /// Connects, waiting as long as it takes (services start in any order; the check `nats` of `health` says what is missing).
     /// `name` is shown by the server's monitoring.
@@ -93,28 +104,11 @@ impl Nats {
         health: &Health,
     ) -> anyhow::Result<Self> {
         health.require("nats");
-        let (events, connects) = watch::channel(0u64);
-        let events = Arc::new(events);
-        let on_event = events.clone();
-        let client = async_nats::ConnectOptions::new()
-            .name(name)
-            .ping_interval(PING_INTERVAL)
-            .connection_timeout(Duration::from_secs(2))
-            .reconnect_delay_callback(reconnect_delay)
-            .retry_on_initial_connect()
-            .event_callback(move |event| {
-                note(&event, &on_event);
-                std::future::ready(())
-            })
-            .connect(url.expose())
-            .await
-            .map_err(|error| anyhow::anyhow!("NATS at {url}: {error}"))?;
-        let mut said = tokio::time::interval(Duration::from_secs(5));
+        let events = Arc::new(Events { connects: watch::Sender::new(0), trouble: Mutex::new(String::new()) });
+        let (client, connects) = (dial(url, name, &events).await?, events.connects.subscribe());
         while client.connection_state() != State::Connected {
-            tokio::select! {
-                () = tokio::time::sleep(Duration::from_millis(20)) => {}
-                _ = said.tick() => tracing::info!(%url, "waiting for NATS"),
-            }
+            health.set("nats", Err(format!("{url}: not connected {}", events.trouble.lock())));
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let inbox = Inbox::open(&client, tasks).await?;
         let nats = Self { inner: Arc::new(Inner { client, inbox, tasks: tasks.clone(), connects }) };
@@ -298,7 +292,31 @@ fn reconnect_delay(attempt: usize) -> Duration {
     Duration::from_millis(rand::random_range(base / 2..=base))
 }
 
-fn note(event: &Event, connects: &watch::Sender<u64>) {
+async fn dial(url: &SecretUrl, name: &str, events: &Arc<Events>) -> anyhow::Result<async_nats::Client> {
+    // The client ignores credentials in an address, and logs the address.
+    let (address, credentials) = url.split();
+    let mut options = async_nats::ConnectOptions::new();
+    if let Some((user, password)) = credentials {
+        options = options.user_and_password(user, password.expose().to_owned());
+    }
+    let events = events.clone();
+    options
+        .name(name)
+        .ping_interval(PING_INTERVAL)
+        .connection_timeout(Duration::from_secs(2))
+        .reconnect_delay_callback(reconnect_delay)
+        .retry_on_initial_connect()
+        .event_callback(move |event| {
+            note(&event, &events);
+            std::future::ready(())
+        })
+        .connect(address)
+        .await
+        .map_err(|error| anyhow::anyhow!("NATS at {url}: {error}"))
+}
+
+fn note(event: &Event, events: &Events) {
+    static TROUBLE: Throttle = Throttle::every_ms(1000);
     let name = match event {
         Event::Connected => "connected",
         Event::Disconnected => "disconnected",
@@ -311,15 +329,21 @@ fn note(event: &Event, connects: &watch::Sender<u64>) {
     metrics::counter!(LINK_EVENTS_TOTAL, "link" => "nats", "event" => name).increment(1);
     match event {
         Event::Connected => {
-            connects.send_modify(|count| *count += 1);
+            events.connects.send_modify(|count| *count += 1);
+            events.trouble.lock().clear();
             tracing::info!("NATS connected");
         }
-        other => tracing::warn!("NATS: {other}"),
+        other => {
+            *events.trouble.lock() = format!("({other})");
+            if let Some(suppressed) = TROUBLE.pass() {
+                tracing::warn!(suppressed, "NATS: {other}");
+            }
+        }
     }
 }
 
 /// The state says `Connected` for seconds after a server has stopped answering, so readiness goes by round trips.
-async fn watch_health(nats: Nats, health: Health, url: String, connects: Arc<watch::Sender<u64>>) {
+async fn watch_health(nats: Nats, health: Health, url: String, events: Arc<Events>) {
     let stop = nats.inner.tasks.stopping();
     let mut second = tokio::time::interval(Duration::from_secs(1));
     second.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -330,8 +354,11 @@ async fn watch_health(nats: Nats, health: Health, url: String, connects: Arc<wat
         }
         let made = nats.inner.client.statistics().connects.load(Ordering::Relaxed);
         // An event can be lost when the client's event queue is full; its counter cannot.
-        connects.send_if_modified(|count| std::mem::replace(count, made.max(*count)) < made);
-        let state = nats.round_trip().await.map_err(|error| format!("{url}: {error}"));
+        events.connects.send_if_modified(|count| std::mem::replace(count, made.max(*count)) < made);
+        let state = nats
+            .round_trip()
+            .await
+            .map_err(|error| format!("{url}: {error} {}", events.trouble.lock()).trim_end().to_owned());
         health.set("nats", state);
     }
 }
