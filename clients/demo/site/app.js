@@ -30,7 +30,6 @@ var PATHS = {
   alert: "M8 4.8v4M8 11.2v.1M8 14A6 6 0 1 0 8 2a6 6 0 0 0 0 12z",
   question: "M6.2 6.3a1.9 1.9 0 1 1 2.6 1.8c-.6.3-.8.6-.8 1.2M8 11.3v.1M8 14A6 6 0 1 0 8 2a6 6 0 0 0 0 12z",
   send: "M2.5 8L13.5 2.8 9.8 13.4 7.6 8.9 2.5 8zM7.6 8.9l2.3-2.3",
-  cut: "M3 3l10 10M6.2 4.2A3 3 0 0 1 10 8l-.4.4M4.6 6.6L4 7.2a3 3 0 0 0 4.2 4.2l.6-.6",
   down: "M8 3v9M4 8.5l4 4 4-4",
   theme: "M8 13.5a5.5 5.5 0 1 0 0-11v11zM8 13.5a5.5 5.5 0 0 1 0-11",
   open: "M6.5 3.5h-3v9h9v-3M9 3h4v4M12.8 3.2L7.5 8.5"
@@ -4783,6 +4782,8 @@ var SIGNS = {
     this.showNames = showNames;
     this.io = io;
     this.jump = el("button", { class: "jump", type: "button", hidden: !0, onclick: () => this.toBottom() }, icon("down"), "New messages"), this.element = el("div", { class: "log", tabIndex: 0, aria: { role: "log", label: "Messages" } }, this.top, this.rows, this.jump), this.element.addEventListener("scroll", () => this.scrolled(), { passive: !0 });
+    let resized = new ResizeObserver(() => this.followed && this.toBottom());
+    resized.observe(this.element), resized.observe(this.rows);
   }
   conversation;
   user;
@@ -4799,6 +4800,8 @@ var SIGNS = {
   oldest;
   more = !0;
   loading = !1;
+  followed = !0;
+  lastTop = 0;
   get newestSeq() {
     return Math.max(0, ...this.bySeq.keys());
   }
@@ -4807,7 +4810,7 @@ var SIGNS = {
     return scrollHeight - scrollTop - clientHeight < NEAR_BOTTOM_PX;
   }
   toBottom() {
-    this.element.scrollTop = this.element.scrollHeight, this.jump.hidden = !0;
+    this.followed = !0, this.element.scrollTop = this.element.scrollHeight, this.jump.hidden = !0;
   }
   /** Shown for the first time, or again: fill the screen with what there is. */
   async opened() {
@@ -4829,16 +4832,20 @@ var SIGNS = {
         item.status = outcome.outcome, item.detail = outcome.error.message, this.draw(item);
   }
   events(events) {
-    let follow = this.atBottom;
     for (let event of events) this.add(event);
-    follow ? this.toBottom() : this.jump.hidden = !1;
+    this.followed ? this.toBottom() : this.jump.hidden = !1;
   }
   persisted({ persistedSeq, seqs, deadLettered }) {
     this.persistedSeq = Math.max(this.persistedSeq, persistedSeq);
     for (let seq of deadLettered) this.mark(seq, "dead_lettered");
     for (let item of this.items) item.seq !== void 0 && (item.seq <= this.persistedSeq || seqs.includes(item.seq)) && this.mark(item.seq, "persisted");
   }
-  /** A hole that the server will not fill by pushes. */
+  /** Too much was missed to be pushed: begin again with the newest page. */
+  async restart() {
+    for (let item of this.bySeq.values()) item.row.remove();
+    this.items.splice(0, this.items.length, ...this.byMid.values()), this.bySeq.clear(), this.oldest = void 0, this.more = !0, await this.opened();
+  }
+  /** A range that does not exist for this user. */
   gap(from, to) {
     let text2 = from === to ? `Message ${from} is not available here` : `Messages ${from}–${to} are not available here`;
     this.bySeq.has(to) || this.insert(this.newItem({ seq: to, text: text2, note: !0 }));
@@ -4854,7 +4861,7 @@ var SIGNS = {
     this.oldest = Math.min(...page.events.map(({ seq }) => seq), this.oldest ?? page.head + 1), this.more = page.more, this.persisted({ conversation: this.conversation, persistedSeq: page.persistedSeq, seqs: [], deadLettered: [] }), this.more || (this.top.textContent = "This is where it begins."), this.element.scrollTop = scrollTop + this.element.scrollHeight - scrollHeight;
   }
   scrolled() {
-    this.atBottom && (this.jump.hidden = !0), this.element.scrollTop < 120 && this.oldest !== void 0 && this.loadOlder();
+    this.atBottom ? this.followed = !0 : this.element.scrollTop < this.lastTop && (this.followed = !1), this.lastTop = this.element.scrollTop, this.followed && (this.jump.hidden = !0), this.element.scrollTop < 120 && this.oldest !== void 0 && this.loadOlder();
   }
   add(event) {
     if (this.bySeq.has(event.seq)) return;
@@ -4982,7 +4989,10 @@ var Pane = class {
       subprotocol: this.subprotocol,
       cursors
     });
-    return client.on("state", (state) => this.drawState(state)), client.on("conversations", ({ conversations }) => conversations.forEach((state) => this.know(state))), client.on("joined", (state) => this.know(state)), client.on("events", ({ conversation, events }) => this.arrived(conversation, () => this.tabs.get(conversation)?.chat.events(events), events.filter((event) => event.sender !== this.user).length)), client.on("persisted", (persisted) => this.tabs.get(persisted.conversation)?.chat.persisted(persisted)), client.on("outcome", (outcome) => this.tabs.forEach(({ chat }) => chat.outcome(outcome))), client.on("gap", ({ conversation, from, to }) => this.tabs.get(conversation)?.chat.gap(from, to)), client.on("error", (error) => console.info(`[lapwing ${this.user}] ${error.message}`)), client;
+    return client.on("state", (state) => this.drawState(state)), client.on("conversations", ({ conversations }) => conversations.forEach((state) => this.know(state))), client.on("joined", (state) => this.know(state)), client.on("events", ({ conversation, events }) => this.arrived(conversation, () => this.tabs.get(conversation)?.chat.events(events), events.filter((event) => event.sender !== this.user).length)), client.on("persisted", (persisted) => this.tabs.get(persisted.conversation)?.chat.persisted(persisted)), client.on("outcome", (outcome) => this.tabs.forEach(({ chat }) => chat.outcome(outcome))), client.on("gap", ({ conversation, from, to, reason }) => {
+      let chat = this.tabs.get(conversation)?.chat;
+      reason === "tooMany" || reason === "missing" ? chat?.restart() : chat?.gap(from, to);
+    }), client.on("error", (error) => console.info(`[lapwing ${this.user}] ${error.message}`)), client;
   }
   async connect() {
     let client = this.client;
@@ -5058,15 +5068,15 @@ var Pane = class {
   drawState(state) {
     switch (clearInterval(this.countdown), this.stateBox.dataset.state = state.state, this.stateBox.title = "", this.action.hidden = !1, state.state) {
       case "online":
-        return this.stateText.textContent = `Online · ${state.welcome.node} · ${this.subprotocol.endsWith("json") ? "JSON" : "binary"}`, this.action.replaceChildren(icon("cut"), "Cut");
+        return this.stateText.textContent = `Online · ${state.welcome.node} · ${this.subprotocol.endsWith("json") ? "JSON" : "binary"}`, this.action.title = "Cut the connection, as a lost network would", this.action.replaceChildren("Cut");
       case "waiting": {
         let end = performance.now() + state.retryInMs, draw = () => {
           this.stateText.textContent = `Offline · again in ${Math.max(0, Math.ceil((end - performance.now()) / 1e3))} s`;
         };
-        return draw(), this.countdown = setInterval(draw, 500), this.stateBox.title = state.error.message, this.action.replaceChildren("Now");
+        return draw(), this.countdown = setInterval(draw, 500), this.stateBox.title = state.error.message, this.action.title = "Try again now", this.action.replaceChildren("Now");
       }
       case "closed":
-        return this.stateText.textContent = state.error ? `Closed · ${state.error.codeName}` : "Closed", this.stateBox.title = state.error?.message ?? "", this.action.replaceChildren("Connect");
+        return this.stateText.textContent = state.error ? `Closed · ${state.error.codeName}` : "Closed", this.stateBox.title = state.error?.message ?? "", this.action.title = "Connect again, here", this.action.replaceChildren("Connect");
       default:
         this.stateText.textContent = "Connecting…", this.action.hidden = !0;
     }
@@ -5128,7 +5138,7 @@ async function start() {
     let peer = user === a ? b : a;
     return new Pane(user, [{ conversation: p2p, title: peer, group: !1 }, { conversation: group, title: GROUP, group: !0 }], subprotocol);
   });
-  for (let user of shown.length > 1 ? shown : []) {
+  for (let user of shown.length > 1 ? [...shown].reverse() : []) {
     let peer = user === a ? b : a, link = el("a", { href: `/?user=${encodeURIComponent(user)}&peer=${encodeURIComponent(peer)}`, target: "_blank", rel: "noopener", title: `Open ${user} in a tab` });
     link.append(icon("open"), user), bar.prepend(link);
   }

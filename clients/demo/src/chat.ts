@@ -47,6 +47,8 @@ export class Chat {
   private oldest: number | undefined;
   private more = true;
   private loading = false;
+  private followed = true;
+  private lastTop = 0;
 
   constructor(
     readonly conversation: string,
@@ -57,6 +59,10 @@ export class Chat {
     this.jump = el("button", { class: "jump", type: "button", hidden: true, onclick: () => this.toBottom() }, icon("down"), "New messages");
     this.element = el("div", { class: "log", tabIndex: 0, aria: { role: "log", label: "Messages" } }, this.top, this.rows, this.jump);
     this.element.addEventListener("scroll", () => this.scrolled(), { passive: true });
+    // A smaller window, or a line that grew, keeps the newest message in view.
+    const resized = new ResizeObserver(() => this.followed && this.toBottom());
+    resized.observe(this.element);
+    resized.observe(this.rows);
   }
 
   get newestSeq(): number {
@@ -69,6 +75,7 @@ export class Chat {
   }
 
   toBottom(): void {
+    this.followed = true;
     this.element.scrollTop = this.element.scrollHeight;
     this.jump.hidden = true;
   }
@@ -103,9 +110,8 @@ export class Chat {
   }
 
   events(events: LapwingEvent[]): void {
-    const follow = this.atBottom;
     for (const event of events) this.add(event);
-    if (follow) this.toBottom();
+    if (this.followed) this.toBottom();
     else this.jump.hidden = false;
   }
 
@@ -115,7 +121,17 @@ export class Chat {
     for (const item of this.items) if (item.seq !== undefined && (item.seq <= this.persistedSeq || seqs.includes(item.seq))) this.mark(item.seq, "persisted");
   }
 
-  /** A hole that the server will not fill by pushes. */
+  /** Too much was missed to be pushed: begin again with the newest page. */
+  async restart(): Promise<void> {
+    for (const item of this.bySeq.values()) item.row.remove();
+    this.items.splice(0, this.items.length, ...this.byMid.values());
+    this.bySeq.clear();
+    this.oldest = undefined;
+    this.more = true;
+    await this.opened();
+  }
+
+  /** A range that does not exist for this user. */
   gap(from: number, to: number): void {
     const text = from === to ? `Message ${from} is not available here` : `Messages ${from}–${to} are not available here`;
     if (!this.bySeq.has(to)) this.insert(this.newItem({ seq: to, text, note: true }));
@@ -140,7 +156,11 @@ export class Chat {
   }
 
   private scrolled(): void {
-    if (this.atBottom) this.jump.hidden = true;
+    // Content that grew below is no wish of the reader to stay behind: only scrolling up is.
+    if (this.atBottom) this.followed = true;
+    else if (this.element.scrollTop < this.lastTop) this.followed = false;
+    this.lastTop = this.element.scrollTop;
+    if (this.followed) this.jump.hidden = true;
     if (this.element.scrollTop < 120 && this.oldest !== undefined) void this.loadOlder();
   }
 

@@ -76,7 +76,7 @@ async function start(): Promise<void> {
     const peer = user === a ? b : a;
     return new Pane(user, [{ conversation: p2p, title: peer, group: false }, { conversation: group, title: GROUP, group: true }], subprotocol);
   });
-  for (const user of shown.length > 1 ? shown : []) {
+  for (const user of shown.length > 1 ? [...shown].reverse() : []) {
     const peer = user === a ? b : a;
     const link = el("a", { href: `/?user=${encodeURIComponent(user)}&peer=${encodeURIComponent(peer)}`, target: "_blank", rel: "noopener", title: `Open ${user} in a tab` });
     link.append(icon("open"), user);

@@ -85,7 +85,11 @@ export class Pane {
     client.on("events", ({ conversation, events }) => this.arrived(conversation, () => this.tabs.get(conversation)?.chat.events(events), events.filter((event) => event.sender !== this.user).length));
     client.on("persisted", (persisted) => this.tabs.get(persisted.conversation)?.chat.persisted(persisted));
     client.on("outcome", (outcome) => this.tabs.forEach(({ chat }) => chat.outcome(outcome)));
-    client.on("gap", ({ conversation, from, to }) => this.tabs.get(conversation)?.chat.gap(from, to));
+    client.on("gap", ({ conversation, from, to, reason }) => {
+      const chat = this.tabs.get(conversation)?.chat;
+      if (reason === "tooMany" || reason === "missing") void chat?.restart();
+      else chat?.gap(from, to);
+    });
     client.on("error", (error) => console.info(`[lapwing ${this.user}] ${error.message}`));
     return client;
   }
@@ -198,7 +202,8 @@ export class Pane {
     switch (state.state) {
       case "online":
         this.stateText.textContent = `Online · ${state.welcome.node} · ${this.subprotocol.endsWith("json") ? "JSON" : "binary"}`;
-        return this.action.replaceChildren(icon("cut"), "Cut");
+        this.action.title = "Cut the connection, as a lost network would";
+        return this.action.replaceChildren("Cut");
       case "waiting": {
         const end = performance.now() + state.retryInMs;
         const draw = (): void => {
@@ -207,11 +212,13 @@ export class Pane {
         draw();
         this.countdown = setInterval(draw, 500);
         this.stateBox.title = state.error.message;
+        this.action.title = "Try again now";
         return this.action.replaceChildren("Now");
       }
       case "closed":
         this.stateText.textContent = state.error ? `Closed · ${state.error.codeName}` : "Closed";
         this.stateBox.title = state.error?.message ?? "";
+        this.action.title = "Connect again, here";
         return this.action.replaceChildren("Connect");
       default:
         this.stateText.textContent = "Connecting…";
