@@ -1,0 +1,7 @@
+//! A gateway between real clients and real routers: connections, frames, the server API, delivery, history.
+mod api;
+mod connections;
+mod flow;
+mod frames;
+mod socket;
+mod world;
