@@ -85,13 +85,11 @@ struct Inner {
     connects: watch::Receiver<u64>,
 }
 
-/// The client ignores the user part of an address: it has to be told apart.
-fn with_credentials(options: async_nats::ConnectOptions, url: &str) -> async_nats::ConnectOptions {
-    let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
-    match authority.rsplit_once('@').and_then(|(user, _)| user.split_once(':')) {
-        Some((user, password)) => options.user_and_password(user.to_owned(), password.to_owned()),
-        None => options,
-    }
+/// What the client tells by its event callback.
+struct Events {
+    connects: watch::Sender<u64>,
+    /// The last complaint, for health: without it a wrong password looks like a server that is away.
+    trouble: Mutex<String>,
 }
 
 impl Nats {

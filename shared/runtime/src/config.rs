@@ -38,6 +38,32 @@ impl SecretUrl {
     pub fn expose(&self) -> &str {
         &self.0
     }
+
+    /// The address without user and password, and these two decoded: for clients that log or ignore what stands in the address.
+    pub fn split(&self) -> (String, Option<(String, Secret)>) {
+        let Some((scheme, rest)) = self.0.split_once("://") else { return (self.0.clone(), None) };
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, after) = rest.split_at(end);
+        let Some((user_info, host)) = authority.rsplit_once('@') else { return (self.0.clone(), None) };
+        let (user, password) = user_info.split_once(':').unwrap_or((user_info, ""));
+        (format!("{scheme}://{host}{after}"), Some((percent_decode(user), Secret(percent_decode(password)))))
+    }
+}
+
+pub(crate) fn percent_decode(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = (bytes[at] == b'%')
+            .then(|| bytes.get(at + 1..at + 3))
+            .flatten()
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        decoded.push(hex.unwrap_or(bytes[at]));
+        at += if hex.is_some() { 3 } else { 1 };
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
 }
 
 macro_rules! redacted {
@@ -377,5 +403,16 @@ mod tests {
             "to mysql://u:***@h/db?x=1 and redis://h"
         );
         assert_eq!(redact_urls("127.0.0.1:9092"), "127.0.0.1:9092");
+    }
+
+    #[test]
+    fn an_address_is_split_from_its_credentials() {
+        let (address, credentials) = SecretUrl::new("nats://lap%20wing:p%40ss%zz@h:1/x").split();
+        let (user, password) = credentials.unwrap();
+        assert_eq!(
+            (address.as_str(), user.as_str(), password.expose()),
+            ("nats://h:1/x", "lap wing", "p@ss%zz")
+        );
+        assert_eq!(SecretUrl::new("nats://h:1").split(), ("nats://h:1".to_owned(), None));
     }
 }

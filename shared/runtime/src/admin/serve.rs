@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::watch::QueueWatch;
 use super::{Admin, AdminError, AdminRequest, AdminResult, HANDLER_TIMEOUT, Inner};
-use crate::config::Common;
+use crate::config::{Common, percent_decode};
 use crate::{Health, OnError, Tasks, limits, telemetry};
 
 const BODY_LIMIT: usize = 4 << 20;
@@ -203,32 +203,12 @@ fn parse_query(query: &str) -> HashMap<String, String> {
         .split('&')
         .filter(|pair| !pair.is_empty())
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-        .map(|(name, value)| (percent_decode(name), percent_decode(value)))
+        .map(|(name, value)| (decoded(name), decoded(value)))
         .collect()
 }
 
-fn percent_decode(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let hex = (bytes[at] == b'%')
-            .then(|| bytes.get(at + 1..at + 3))
-            .flatten()
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match hex {
-            Some(byte) => {
-                decoded.push(byte);
-                at += 3;
-            }
-            None => {
-                decoded.push(if bytes[at] == b'+' { b' ' } else { bytes[at] });
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&decoded).into_owned()
+fn decoded(text: &str) -> String {
+    percent_decode(&text.replace('+', " "))
 }
 
 fn text(status: u16, body: impl Into<Bytes>) -> Response<Full<Bytes>> {

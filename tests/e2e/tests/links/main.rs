@@ -4,11 +4,13 @@ mod kafka;
 mod nats;
 mod redis;
 
-use lapwing_runtime::{Health, SecretUrl, Tasks};
+use lapwing_runtime::{Common, Health, SecretUrl, Tasks, telemetry};
 use lapwing_servers::{Infra, InfraOptions};
 
 /// Ports and folders of all four servers; each test starts what it needs.
 async fn infra() -> Infra {
+    // Seen with --nocapture; LAPWING_LOG_FILTER=debug shows more. Only the first test of the process sets it up.
+    let _ = telemetry::init("links", &Common::for_node("test"));
     Infra::prepare(InfraOptions::default()).await.unwrap()
 }
 

@@ -64,6 +64,19 @@ async fn requests_are_answered_or_say_why_not() {
     eprintln!("{:.0} requests/s", 10_000.0 / start.elapsed().as_secs_f64());
 }
 
+// R-AUTH-2, R-GW-9: a wrong password is named as such, and never shown
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_password_shows_in_health() {
+    let infra = infra().await;
+    infra.nats().start().await.unwrap();
+    let service = service();
+    let url = secret(infra.nats().url().replace(infra.nats().password(), "hunter2"));
+    let connecting = Nats::connect(&url, "test", &service.tasks, &service.health);
+    assert!(tokio::time::timeout(SECOND, connecting).await.is_err(), "it waits for as long as it takes");
+    let reason = service.health.ready().unwrap_err();
+    assert!(reason.contains("authorization violation") && !reason.contains("hunter2"), "{reason}");
+}
+
 // pitfalls.md: flush() after subscribe is no round trip, the next request got "no responders" (3-8 of 200)
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_subscription_is_active_when_it_is_returned() {
