@@ -78,16 +78,25 @@ async fn first_frame(
     encoding: Encoding,
 ) -> Result<(ClientFrame, lapwing_proto::client::Connect), Close> {
     let stop = gateway.tasks.stopping();
-    let message = tokio::select! {
-        message = tokio::time::timeout(gateway.limits.handshake, reader.next()) => message,
-        () = stop.cancelled() => return Err(Close::GoingAway),
-    };
-    let payload = match message.map_err(|_| Close::Protocol("no connect frame in time"))? {
-        Read::Message(message) => {
-            payload(message, encoding)?.ok_or(Close::Protocol("connect must come first"))?
+    let reading = async {
+        loop {
+            match reader.next().await {
+                // A ping before the first frame is answered by that frame's answer.
+                Read::Message(message) => {
+                    if let Some(payload) = payload(message, encoding)? {
+                        return Ok(payload);
+                    }
+                }
+                Read::Broken(violation) => return Err(Close::Frame(violation)),
+                Read::Ended => return Err(Close::Lost),
+            }
         }
-        Read::Broken(violation) => return Err(Close::Frame(violation)),
-        Read::Ended => return Err(Close::Lost),
+    };
+    let payload = tokio::select! {
+        read = tokio::time::timeout(gateway.limits.handshake, reading) => {
+            read.map_err(|_| Close::Protocol("no connect frame in time"))??
+        }
+        () = stop.cancelled() => return Err(Close::GoingAway),
     };
     let frame = requests::decode(payload, encoding)?;
     match frame.body.clone() {

@@ -29,6 +29,7 @@ pub async fn start(gateway: &Arc<Gateway>) -> anyhow::Result<()> {
     tasks.spawn("router heartbeats", OnError::StopService, hear_routers(gateway.clone(), routers));
     tasks.spawn("gateway heartbeats", OnError::StopService, hear_gateways(gateway.clone(), nodes));
     tasks.spawn("sessions opened", OnError::StopService, hear_sessions(gateway.clone(), opened));
+    tasks.spawn("nats reconnects", OnError::StopService, resync(gateway.clone()));
     tasks.spawn("heartbeat", OnError::StopService, nodes::beat(gateway.clone()));
     Ok(())
 }
@@ -83,6 +84,23 @@ async fn hear_sessions(gateway: Arc<Gateway>, mut opened: Subscription) {
     while let Some(message) = opened.next().await {
         if let Ok(opened) = SessionOpened::decode(message.payload) {
             presence::handle_opened(&gateway, &opened);
+        }
+    }
+}
+
+/// While NATS was away events may have gone by: all interest is announced again, and its heads tell what was missed.
+async fn resync(gateway: Arc<Gateway>) {
+    let stop = gateway.tasks.stopping();
+    let mut connects = gateway.nats.connects();
+    connects.mark_unchanged();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            changed = connects.changed() => if changed.is_err() { return },
+        }
+        tracing::info!("NATS is back: announcing all interest again");
+        for partition in &gateway.routers.wanted {
+            attach::announce_partition(&gateway, partition.clone());
         }
     }
 }

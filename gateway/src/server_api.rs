@@ -216,6 +216,9 @@ async fn publish_one(
     }
     let target = match (message.conversation, message.to_user) {
         (Some(conversation), None) => Target::Conversation(conversation),
+        (None, Some(_)) if message.sender.is_empty() => {
+            return Err(Refusal::new(Code::Invalid, "to_user needs a sender"));
+        }
         (None, Some(user)) => Target::ToUser(user),
         _ => return Err(Refusal::new(Code::Invalid, "give conversation or to_user, not both")),
     };

@@ -72,7 +72,7 @@ impl Outbox {
     }
 
     /// False: over the watermark; nothing was taken.
-    fn push_event(&self, wire: &Bytes) -> bool {
+    pub fn push_event(&self, wire: &Bytes) -> bool {
         let fits = self.queue.is_empty() || self.queue.bytes() + wire.len() <= self.watermark;
         // A closed queue has nobody behind it: that session is on its way out, not behind.
         fits && self.queue.try_push(wire.clone(), wire.len()).map_or_else(|error| !error.is_full(), |()| true)

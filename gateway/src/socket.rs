@@ -146,3 +146,85 @@ async fn write_marked(half: &mut OwnedWriteHalf, bytes: &[u8], out: &Outbox) -> 
     out.writing_since.store(0, Ordering::Relaxed);
     written
 }
+
+#[cfg(test)]
+mod tests {
+    use lapwing_gateway_core::wire;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    async fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (listener.accept().await.unwrap().0, client)
+    }
+
+    fn frame(byte: u8, len: usize) -> Bytes {
+        wire::message(wire::BINARY, &vec![byte; len])
+    }
+
+    async fn everything(mut client: TcpStream) -> Vec<u8> {
+        let mut all = Vec::new();
+        let _ = timeout(Duration::from_secs(10), client.read_to_end(&mut all)).await;
+        all
+    }
+
+    // What was queued before the word to close goes out before the close frame; the welcome goes first of all.
+    #[tokio::test]
+    async fn a_close_comes_behind_what_was_queued() {
+        let (server, client) = pair().await;
+        let (out, queue) = Outbox::new(1 << 20);
+        let out = Arc::new(out);
+        out.push(frame(1, 10));
+        out.push(frame(2, 300));
+        out.close(Close::GoingAway);
+        out.push(frame(3, 10));
+        out.close(Close::SlowConsumer);
+        write(server.into_split().1, Some(frame(0, 5)), queue, out.clone()).await;
+        let expected =
+            [frame(0, 5), frame(1, 10), frame(2, 300), frame(3, 10), close_frame(4000, "going_away")]
+                .concat();
+        assert_eq!(everything(client).await, expected);
+    }
+
+    // R-GW-3
+    #[tokio::test]
+    async fn a_reader_that_takes_nothing_is_left_within_the_grace() {
+        let (server, client) = pair().await;
+        let (out, queue) = Outbox::new(64 << 20);
+        let out = Arc::new(out);
+        for _ in 0..32 {
+            out.push(frame(1, 1 << 20));
+        }
+        let (_reader, half) = server.into_split();
+        let writing = write(half, None, queue, out.clone());
+        let closing = async {
+            while out.writing_since.load(Ordering::Relaxed) == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert_ne!(out.writing_since.load(Ordering::Relaxed), 0, "the sweep sees a write that stands");
+            out.close(Close::SlowConsumer);
+        };
+        let since = std::time::Instant::now();
+        tokio::join!(writing, closing);
+        assert!(since.elapsed() < GOODBYE * 3, "{:?}", since.elapsed());
+        assert!(everything(client).await.len() < 32 << 20, "the rest was dropped");
+    }
+
+    // R-GW-3: events stop at the watermark, answers may pass it, and nothing passes twice of it.
+    #[tokio::test]
+    async fn the_way_out_is_bounded_in_bytes() {
+        let (out, mut queue) = Outbox::new(1000);
+        assert!(out.push_event(&frame(1, 5000)), "one frame may pass the watermark");
+        assert!(!out.push_event(&frame(1, 10)) && out.is_over());
+        assert!(queue.try_pop().is_some() && out.has_room());
+        assert!(out.push_event(&frame(1, 900)));
+        assert!(!out.push_event(&frame(1, 100)));
+        out.push(frame(2, 900));
+        assert_eq!(out.closing(), None);
+        out.push(frame(2, 900));
+        assert_eq!(out.closing(), Some(Close::SlowConsumer));
+    }
+}
