@@ -3706,6 +3706,9 @@ var OPEN2 = 1, Connection = class _Connection {
   get address() {
     return this.options.address;
   }
+  get alive() {
+    return !this.ended;
+  }
   /** Hands over the pushes, those that came already first. */
   start(push, heartbeatMs) {
     this.push = push;
@@ -4188,11 +4191,13 @@ var Outbox = class {
     let settled = this.settled;
     return this.settled = [], settled;
   }
-  /** When `take` may have something that it has not now (monotonic ms). */
-  nextWake(now) {
+  /** When to call `take` next, if no answer comes before (monotonic ms). `live`: there is a connection to send on. */
+  nextWake(now, live) {
     let times = [];
-    for (let lane of this.lanes.values())
-      lane.notBefore > now.mono && lane.entries.some((entry) => !entry.inFlight) && times.push(lane.notBefore);
+    for (let lane of live ? this.lanes.values() : []) {
+      let inFlight = lane.entries.filter((entry) => entry.inFlight).length;
+      inFlight < lane.window && inFlight < lane.entries.length && times.push(lane.notBefore);
+    }
     for (let entry of this.byMid.values())
       entry.giveUpAtMs !== void 0 && times.push(entry.giveUpAtMs), entry.attempts > 0 && !entry.inFlight && times.push(now.mono + this.retryLimitMs - this.ageMs(entry, now));
     return times.length > 0 ? Math.min(...times) : void 0;
@@ -4352,7 +4357,7 @@ var Publisher = class {
   }
   sleep() {
     clearTimeout(this.timer);
-    let now = this.io.now(), wake = this.outbox.nextWake(now);
+    let now = this.io.now(), wake = this.outbox.nextWake(now, this.io.live() !== void 0);
     wake !== void 0 && (this.timer = setTimeout(() => {
       this.pump();
     }, Math.min(Math.max(wake - now.mono, 1), 36e5)));
@@ -4459,8 +4464,10 @@ var MemoryStore = class {
 // typescript/src/util.ts
 var Sleeper = class {
   waiting = /* @__PURE__ */ new Set();
+  closed = !1;
   sleep(ms) {
     return new Promise((resolve) => {
+      if (this.closed) return resolve();
       let done = () => {
         clearTimeout(timer), this.waiting.delete(done), resolve();
       }, timer = setTimeout(done, ms);
@@ -4469,6 +4476,13 @@ var Sleeper = class {
   }
   wake() {
     for (let done of [...this.waiting]) done();
+  }
+  /** From now on nothing waits, until `open`. */
+  close() {
+    this.closed = !0, this.wake();
+  }
+  open() {
+    this.closed = !1;
   }
 };
 function randomId() {
@@ -4507,7 +4521,7 @@ var CONNECT_TIMEOUT_MS = 1e4, STABLE_MS = 5e3, LapwingClient = class extends Emi
     ), this.inbox.start(options.cursors ?? []), this.publisher = new Publisher(
       {
         now: () => this.now(),
-        live: () => this.movedTo === void 0 ? this.connection : void 0,
+        live: () => this.movedTo === void 0 && this.connection?.alive ? this.connection : void 0,
         refreshToken: () => this.refreshToken(),
         settled: (entry, outcome) => {
           "seq" in outcome && (this.inbox.saw(outcome.conversation, outcome.seq), entry.receipt && this.receipts.watch(outcome.conversation, outcome.seq)), this.emit("outcome", outcome);
@@ -4548,7 +4562,7 @@ var CONNECT_TIMEOUT_MS = 1e4, STABLE_MS = 5e3, LapwingClient = class extends Emi
   /** Resolves with the first welcome; fails only for what will not mend by itself. Reconnects from then on until `close`. */
   async connect() {
     if (!this.stopped) throw new Error("already connecting or connected");
-    return this.stopped = !1, this.abort = new AbortController(), this.restored || (await this.publisher.restore(), this.restored = !0), globalThis.addEventListener?.("online", this.networkIsBack), new Promise((resolve, reject) => {
+    return this.stopped = !1, this.abort = new AbortController(), this.sleeper.open(), this.restored || (await this.publisher.restore(), this.restored = !0), globalThis.addEventListener?.("online", this.networkIsBack), new Promise((resolve, reject) => {
       let off = this.on("state", (state) => {
         state.state !== "online" && state.state !== "closed" || (off(), state.state === "online" ? resolve(state.welcome) : reject(state.error ?? new SdkError({ step: "connect", message: "closed by the application" })));
       });
@@ -4557,7 +4571,7 @@ var CONNECT_TIMEOUT_MS = 1e4, STABLE_MS = 5e3, LapwingClient = class extends Emi
   }
   /** Ends the connection. Unsettled messages stay in the store for the next run. */
   async close() {
-    this.stopped = !0, this.acks.flush(), this.reads.flush(), this.sleeper.wake(), this.abort.abort(), this.connection?.close(1e3, "closed by the application"), await this.running;
+    this.stopped = !0, this.acks.flush(), this.reads.flush(), this.sleeper.close(), this.abort.abort(), this.connection?.close(1e3, "closed by the application"), await this.running;
   }
   /** Skips the wait before the next reconnect. */
   reconnectNow() {

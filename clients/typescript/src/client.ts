@@ -107,7 +107,7 @@ export class LapwingClient extends Emitter<ClientEvents> {
     this.publisher = new Publisher(
       {
         now: () => this.now(),
-        live: () => (this.movedTo === undefined ? this.connection : undefined),
+        live: () => (this.movedTo === undefined && this.connection?.alive ? this.connection : undefined),
         refreshToken: () => this.refreshToken(),
         settled: (entry, outcome) => {
           if ("seq" in outcome) {
@@ -134,6 +134,7 @@ export class LapwingClient extends Emitter<ClientEvents> {
     if (!this.stopped) throw new Error("already connecting or connected");
     this.stopped = false;
     this.abort = new AbortController();
+    this.sleeper.open();
     if (!this.restored) {
       await this.publisher.restore();
       this.restored = true;
@@ -155,7 +156,7 @@ export class LapwingClient extends Emitter<ClientEvents> {
     this.stopped = true;
     this.acks.flush();
     this.reads.flush();
-    this.sleeper.wake();
+    this.sleeper.close();
     this.abort.abort();
     this.connection?.close(1000, "closed by the application");
     await this.running;

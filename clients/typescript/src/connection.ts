@@ -111,6 +111,10 @@ export class Connection {
     return this.options.address;
   }
 
+  get alive(): boolean {
+    return !this.ended;
+  }
+
   /** Hands over the pushes, those that came already first. */
   start(push: (body: ServerBody) => void, heartbeatMs: number): void {
     this.push = push;

@@ -212,11 +212,13 @@ export class Outbox {
     return settled;
   }
 
-  /** When `take` may have something that it has not now (monotonic ms). */
-  nextWake(now: Now): number | undefined {
+  /** When to call `take` next, if no answer comes before (monotonic ms). `live`: there is a connection to send on. */
+  nextWake(now: Now, live: boolean): number | undefined {
     const times: number[] = [];
-    for (const lane of this.lanes.values()) {
-      if (lane.notBefore > now.mono && lane.entries.some((entry) => !entry.inFlight)) times.push(lane.notBefore);
+    for (const lane of live ? this.lanes.values() : []) {
+      const inFlight = lane.entries.filter((entry) => entry.inFlight).length;
+      // Also one that has become due since the last `take`: its time must not pass unseen.
+      if (inFlight < lane.window && inFlight < lane.entries.length) times.push(lane.notBefore);
     }
     for (const entry of this.byMid.values()) {
       if (entry.giveUpAtMs !== undefined) times.push(entry.giveUpAtMs);

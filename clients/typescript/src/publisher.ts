@@ -167,7 +167,7 @@ export class Publisher {
   private sleep(): void {
     clearTimeout(this.timer);
     const now = this.io.now();
-    const wake = this.outbox.nextWake(now);
+    const wake = this.outbox.nextWake(now, this.io.live() !== undefined);
     if (wake === undefined) return;
     this.timer = setTimeout(() => void this.pump(), Math.min(Math.max(wake - now.mono, 1), 3_600_000));
   }

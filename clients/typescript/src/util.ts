@@ -1,9 +1,11 @@
 /** Waits that can be cut short, all at once. */
 export class Sleeper {
   private readonly waiting = new Set<() => void>();
+  private closed = false;
 
   sleep(ms: number): Promise<void> {
     return new Promise((resolve) => {
+      if (this.closed) return resolve();
       const done = (): void => {
         clearTimeout(timer);
         this.waiting.delete(done);
@@ -16,6 +18,16 @@ export class Sleeper {
 
   wake(): void {
     for (const done of [...this.waiting]) done();
+  }
+
+  /** From now on nothing waits, until `open`. */
+  close(): void {
+    this.closed = true;
+    this.wake();
+  }
+
+  open(): void {
+    this.closed = false;
   }
 }
 

@@ -196,3 +196,15 @@ test("an attempt that never left the process leaves no doubt behind", () => {
   box.refused("a", refusal(404), at(2));
   assert.equal(box.drain()[0]?.outcome.outcome, "rejected");
 });
+
+test("the time of a held-back message is never passed unseen, and nothing is due without a connection", () => {
+  const box = outbox("a");
+  assert.equal(box.nextWake(at(0), false), undefined);
+  box.take(at(0));
+  box.refused("a", refusal(503, 200), at(0));
+  const wake = box.nextWake(at(0), true);
+  assert.equal(wake, 220);
+  assert.equal(box.nextWake(at(230), true), 220, "due since a moment that no take has seen");
+  assert.ok((box.nextWake(at(230), false) ?? 0) > 6_000_000, "offline only its age counts");
+  assert.equal(box.take(at(230))?.attempts, 2);
+});

@@ -9,17 +9,17 @@ import { ClientFrameSchema, ServerFrameSchema } from "../../src/gen/lapwing/clie
 
 const folder = fileURLToPath(new URL("../../../../../proto/vectors/", import.meta.url));
 const names = existsSync(folder) ? readdirSync(folder) : [];
-const stems = [...new Set(names.flatMap((name) => /^((?:client|server)_frame_.*)\.(?:bin|json)$/.exec(name)?.[1] ?? []))].sort();
+const stems = [...new Set(names.flatMap((name) => /^((?:client|server)_frame-.*)\.(?:bin|json)$/.exec(name)?.[1] ?? []))].sort();
 
 test("there are vectors of both directions", () => {
-  assert.ok(stems.some((stem) => stem.startsWith("client_frame_")) && stems.some((stem) => stem.startsWith("server_frame_")), `none in ${folder}`);
+  assert.ok(stems.some((stem) => stem.startsWith("client_frame-")) && stems.some((stem) => stem.startsWith("server_frame-")), `none in ${folder}`);
 });
 
 for (const stem of stems) {
   test(`vector ${stem}: both encodings are the same message, and come out again`, () => {
     const binary = new Uint8Array(readFileSync(`${folder}${stem}.bin`));
     const json = readFileSync(`${folder}${stem}.json`, "utf8");
-    if (stem.startsWith("client_frame_")) {
+    if (stem.startsWith("client_frame-")) {
       const frame = decodeClientFrame(binary, "lapwing.v1.proto");
       assert.ok(equals(ClientFrameSchema, frame, decodeClientFrame(json, "lapwing.v1.json")));
       assert.ok(equals(ClientFrameSchema, frame, decodeClientFrame(encodeClientFrame(frame, "lapwing.v1.proto"), "lapwing.v1.proto")));
