@@ -3,11 +3,15 @@
 use std::{sync::Arc, time::Instant};
 
 use lapwing_links::nats::{Message, Responder, SubscriptionOptions};
-use lapwing_model::{Code, ConversationKey, PartitionId, Refusal, ids, record::content_len, trace};
+use lapwing_model::{
+    Code, ConversationKey, Kind, PartitionId, Refusal, ids, kind, record::content_len, trace,
+};
 use lapwing_proto::{
     Message as _,
     bus::{self, RouterReply, RouterRequest, router_reply, router_request::Body},
 };
+
+use lapwing_runtime::telemetry;
 
 use crate::{audit, dispatch::Dispatch, router::Router, sequence};
 
@@ -37,6 +41,8 @@ fn admit(router: &Arc<Router>, message: &Message) {
         Ok(request) => request,
         Err(error) => return refuse(Refusal::new(Code::Invalid, format!("unreadable request: {error}"))),
     };
+    let _span = telemetry::otlp_on()
+        .then(|| telemetry::span_from(message.traceparent(), tracing::debug_span!("admit")).entered());
     let Some(body) = request.body else {
         return refuse(Refusal::new(Code::Invalid, "a request without a body"));
     };
@@ -113,6 +119,12 @@ fn check(router: &Router, id: &PartitionId, body: &Body) -> Result<(), Refusal> 
     match body {
         Body::Publish(batch) => {
             place(&batch.tenant, &batch.conversation)?;
+            // Nobody could tell it from a new message any more (R-ACK-4).
+            let oldest = router.config.dedupe_window_ms.saturating_sub(10 * 60 * 1000);
+            let age = lapwing_runtime::time::now_ms().saturating_sub(batch.sent_at_ms);
+            if batch.sent_at_ms > 0 && age > oldest {
+                return Err(Refusal::new(Code::PublishUnknown, format!("sent {age} ms ago")).cause("too_old"));
+            }
             ids::check_id("sender", &batch.sender).map_err(invalid)?;
             for item in &batch.items {
                 ids::check_id("client_mid", &item.client_mid).map_err(invalid)?;
@@ -133,15 +145,38 @@ fn check(router: &Router, id: &PartitionId, body: &Body) -> Result<(), Refusal> 
         Body::Detach(ask) => place(&ask.tenant, &ask.conversation),
         Body::Command(command) => {
             place(&command.tenant, &command.conversation)?;
-            let users: &[String] = match &command.body {
-                Some(bus::command::Body::CreateGroup(ask)) => &ask.members,
-                Some(bus::command::Body::AddMembers(ask)) => &ask.users,
-                Some(bus::command::Body::RemoveMembers(ask)) => &ask.users,
-                Some(bus::command::Body::EnsureP2p(ask)) => &[ask.a.clone(), ask.b.clone()],
-                None => &[],
-            };
-            users.iter().try_for_each(|user| ids::check_id("user", user)).map_err(invalid)
+            check_command(command)
         }
         Body::Audit(_) | Body::TenantChange(_) | Body::TenantGet(_) => Ok(()),
     }
+}
+
+/// A command fits its conversation: the id follows from what is asked, the kind is fixed at creation.
+fn check_command(command: &bus::Command) -> Result<(), Refusal> {
+    use bus::command::Body as Ask;
+    let (conversation, tenant) = (command.conversation.as_str(), command.tenant.as_str());
+    let (users, fits): (Vec<&String>, bool) = match &command.body {
+        None => (Vec::new(), false),
+        Some(Ask::EnsureP2p(ask)) => {
+            let fits = ask.a != ask.b && conversation == kind::p2p_id(tenant, &ask.a, &ask.b);
+            (vec![&ask.a, &ask.b], fits)
+        }
+        Some(Ask::CreateGroup(ask)) => {
+            let fits = kind::group_id(&ask.name).is_ok_and(|id| id == conversation);
+            (ask.members.iter().collect(), fits)
+        }
+        Some(Ask::AddMembers(ask)) => (ask.users.iter().collect(), is_group(conversation)),
+        Some(Ask::RemoveMembers(ask)) => (ask.users.iter().collect(), is_group(conversation)),
+    };
+    if !fits {
+        return Err(Refusal::new(Code::Invalid, format!("{conversation}: this command is not for it")));
+    }
+    users
+        .into_iter()
+        .try_for_each(|user| ids::check_id("user", user))
+        .map_err(|error| Refusal::new(Code::Invalid, error.to_string()))
+}
+
+fn is_group(conversation: &str) -> bool {
+    Kind::of_conversation(conversation) == Some(Kind::Group)
 }

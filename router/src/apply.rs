@@ -11,6 +11,7 @@ use lapwing_router_core::{
 use lapwing_runtime::{
     OnError, Tasks, metrics,
     queue::{Queue, Receiver, Sender},
+    telemetry,
 };
 use lapwing_views::{Applied, Section, ViewError};
 use tokio::sync::mpsc;
@@ -234,7 +235,7 @@ impl Applier {
 
     /// One script call with what all partitions have; None: there was nothing; false: no answer.
     async fn apply(&mut self) -> Option<bool> {
-        let mut sections = Vec::new();
+        let (mut sections, mut spans) = (Vec::new(), Vec::new());
         for (id, views) in &mut self.partitions {
             for (i, family) in FAMILIES.into_iter().enumerate() {
                 if sections.len() >= CALL_SECTIONS {
@@ -243,6 +244,9 @@ impl Applier {
                 let beat = views.beat[i];
                 if let Some(batch) = views.cursors[i].next(BATCH_RECORDS, BATCH_BYTES, beat) {
                     views.beat[i] = false;
+                    if telemetry::otlp_on() && family == Family::Commit {
+                        spans.extend(batch.released.iter().map(|of| span_of(of)));
+                    }
                     sections.push(Section {
                         id: id.clone(),
                         family,
@@ -263,6 +267,7 @@ impl Applier {
         let stage = metrics::stage("apply");
         let answers = self.router.views.apply(&sections).await;
         stage.done(if answers.is_ok() { "ok" } else { "failed" });
+        drop(spans);
         Some(self.settle(sections, answers))
     }
 
@@ -357,6 +362,11 @@ impl Applier {
             }
         }
     }
+}
+
+fn span_of(released: &Released) -> tracing::Span {
+    let span = tracing::debug_span!("apply", conversation = %released.key, seq = released.record.seq);
+    telemetry::span_from(&released.record.traceparent, span)
 }
 
 fn place(family: Family) -> usize {

@@ -18,6 +18,7 @@ use lapwing_router_core::{Released, interest::Interest};
 use lapwing_runtime::{
     metrics,
     queue::{Queue, Receiver, Sender},
+    telemetry,
 };
 
 use crate::{lanes, nodes, router::Router};
@@ -142,6 +143,10 @@ impl Dispatcher {
     fn released(&mut self, released: &Arc<Released>) {
         let stage = metrics::stage("dispatch");
         let record = &released.record;
+        let _span = telemetry::otlp_on().then(|| {
+            telemetry::span_from(&record.traceparent, tracing::debug_span!("dispatch", seq = record.seq))
+                .entered()
+        });
         let mut left = Vec::new();
         let mut joined = false;
         for change in member_changes(record) {

@@ -17,6 +17,7 @@ mod replay;
 mod router;
 mod sequence;
 mod tenants;
+mod times;
 mod watermark;
 
 use std::process::ExitCode;

@@ -160,6 +160,8 @@ async fn follow(router: &Arc<Router>, state: &Shared, all: &[PartitionId]) {
                 state.mine.lock().insert(id.clone(), None);
                 let handle = sequence::start(router, id.clone());
                 router.partitions.write().insert(id, handle);
+                // Listed at once, so that nobody else tries meanwhile.
+                state.changed.notify_one();
             }
             Order::Release(id) => {
                 let events = router.partitions.read().get(&id).map(|handle| handle.events.clone());

@@ -1,7 +1,7 @@
 //! ② sequence: one task a partition around the pure owner. Everything that happens to a partition happens here, in order.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -20,7 +20,7 @@ use lapwing_runtime::{
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use crate::{apply, commit, dispatch::Dispatch, produce, router::Router};
+use crate::{apply, commit, dispatch::Dispatch, produce, router::Router, times::Times};
 
 pub(crate) struct Request {
     pub(crate) body: Body,
@@ -48,7 +48,6 @@ pub(crate) struct Status {
     pub(crate) releasing: bool,
     pub(crate) position: Position,
     pub(crate) view_acked: u64,
-    pub(crate) persisted: u64,
     pub(crate) pending: usize,
 }
 
@@ -78,7 +77,7 @@ pub(crate) fn start(router: &Arc<Router>, id: PartitionId) -> Handle {
         router: router.clone(),
         tasks: tasks.clone(),
         open: HashMap::new(),
-        produced: VecDeque::new(),
+        times: Times::default(),
         status: handle.status.clone(),
         events,
         next_request: 0,
@@ -106,8 +105,7 @@ struct Owner {
     /// Everything that ends with this tenure.
     tasks: Tasks,
     open: HashMap<RequestId, Open>,
-    /// When which index was handed to the log.
-    produced: VecDeque<(u64, Instant)>,
+    times: Times,
     status: Arc<Mutex<Status>>,
     events: mpsc::Sender<Event>,
     next_request: RequestId,
@@ -174,7 +172,7 @@ impl Owner {
                 }
             }
             Event::Produced { index, offset } => {
-                self.timed_produce(index);
+                self.times.acknowledged(index);
                 self.core.produced(offset, now);
             }
             Event::ProduceFailed { epoch, error } => self.core.produce_failed(epoch, &error, now),
@@ -193,6 +191,10 @@ impl Owner {
         self.next_request += 1;
         let (id, now) = (self.next_request, now());
         let kind = kind_of(&request.body);
+        metrics::stage("sequence").kind(kind).since(request.received).done("ok");
+        if let Body::Publish(batch) = &request.body {
+            self.times.taken(batch);
+        }
         self.open.insert(id, Open { responder: request.responder, received: request.received, kind });
         match request.body {
             Body::Publish(batch) => self.core.publish(id, batch, now),
@@ -218,7 +220,7 @@ impl Owner {
                     }
                 }
                 Effect::Produce { epoch, index, key, value, traceparent } => {
-                    self.produced.push_back((index, Instant::now()));
+                    self.times.produced(index, &traceparent);
                     let record = produce::ToLog { epoch, index, key, value, traceparent };
                     if let Err(error) =
                         produce::send(&self.router, &self.tasks, &self.id, record, &self.events)
@@ -228,6 +230,7 @@ impl Owner {
                 }
                 Effect::Reply { request, reply } => self.reply(request, &reply),
                 Effect::Released(released) => {
+                    self.times.released(&released.record);
                     self.router.dispatch.push(Dispatch::Released(released.clone()));
                     self.router.apply.released(&self.id, released);
                 }
@@ -247,7 +250,7 @@ impl Owner {
                     self.router.dispatch.push(Dispatch::Interest { hash, node, incarnation, counter });
                 }
                 Effect::Serving { epoch } => {
-                    self.produced.clear();
+                    self.times = Times::default();
                     tracing::info!(partition = %self.id, epoch, "serves");
                     self.router.ownership.serving(&self.id, epoch);
                 }
@@ -265,17 +268,6 @@ impl Owner {
         let Some(open) = self.open.remove(&request) else { return };
         metrics::stage("total").kind(open.kind).since(open.received).done(result_of(reply));
         self.router.answers.send(open.responder, reply);
-    }
-
-    fn timed_produce(&mut self, index: u64) {
-        while let Some((first, since)) = self.produced.front()
-            && *first <= index
-        {
-            if *first == index {
-                metrics::stage("produce").since(*since).done("ok");
-            }
-            self.produced.pop_front();
-        }
     }
 
     /// `lapwing probe`: what became of one message.
@@ -309,7 +301,6 @@ impl Owner {
             releasing: matches!(state, State::Releasing { .. }),
             position: self.core.position(),
             view_acked: self.core.view_acked(),
-            persisted: self.core.recent().persisted(),
             pending: self.core.pending(),
         };
     }

@@ -31,7 +31,7 @@ pub struct Batch {
     pub expected: Position,
     pub new: Position,
     pub ops: Vec<Op>,
-    pub records: usize,
+    pub released: Vec<Arc<Released>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,18 +85,23 @@ impl ViewCursor {
         if self.busy || (self.backlog.is_empty() && !beat) {
             return None;
         }
-        let mut batch =
-            Batch { family: self.family, expected: self.at, new: self.at, ops: Vec::new(), records: 0 };
+        let mut batch = Batch {
+            family: self.family,
+            expected: self.at,
+            new: self.at,
+            ops: Vec::new(),
+            released: Vec::new(),
+        };
         let mut bytes = 0;
         for item in &self.backlog {
-            if batch.records >= max_records || bytes > max_bytes {
+            if batch.released.len() >= max_records || bytes > max_bytes {
                 break;
             }
             batch.new = item.after;
             if let Some(released) = &item.released {
                 ops_of(self.family, &released.record, &released.event, &mut batch.ops);
                 bytes += released.event.len();
-                batch.records += 1;
+                batch.released.push(released.clone());
             }
         }
         self.busy = true;
@@ -172,7 +177,7 @@ mod tests {
         let mut view = ViewCursor::new(Family::Commit, at(1), 1 << 20);
         (1..=4).for_each(|offset| view.push(released(offset)));
         let batch = view.next(2, 1 << 20, false).unwrap();
-        assert_eq!((batch.expected, batch.new, batch.records), (at(1), at(3), 2));
+        assert_eq!((batch.expected, batch.new, batch.released.len()), (at(1), at(3), 2));
         assert!(view.next(2, 1 << 20, false).is_none(), "one call in flight");
         assert_eq!(view.applied(batch.new).len(), 2);
         assert_eq!(view.mismatch(at(1)), Repair::Replay { from: at(1), to: at(3) });

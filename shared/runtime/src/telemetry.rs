@@ -31,7 +31,8 @@ use crate::config::{Common, LogFormat};
 /// Whether spans are exported; everything about them is skipped otherwise.
 static OTLP_ON: AtomicBool = AtomicBool::new(false);
 
-pub(crate) fn otlp_on() -> bool {
+/// Spans are exported: work that only serves them is done only then.
+pub fn otlp_on() -> bool {
     OTLP_ON.load(Ordering::Relaxed)
 }
 

@@ -1,0 +1,193 @@
+//! The log folded plainly, by code of its own, and what everyone was told compared with it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use lapwing_model::{ConversationKey, Header, Member, MidEntry, view::mid_hash};
+use lapwing_proto::{
+    Message as _, client,
+    record::{Record, record::Body},
+};
+
+use crate::{log::Log, view::View};
+
+/// A user's times in a conversation: from, to (0 = still there).
+pub(crate) type Times = BTreeMap<(String, String), Vec<(u64, u64)>>;
+
+#[derive(Default)]
+pub(crate) struct Truth {
+    pub(crate) heads: BTreeMap<String, Header>,
+    pub(crate) times: Times,
+    pub(crate) by_mid: BTreeMap<(String, String), Vec<(String, u64, String)>>,
+    read: BTreeMap<(String, String), (u64, u64)>,
+    mids: BTreeMap<[u8; 16], MidEntry>,
+    peers: BTreeSet<String>,
+    pub(crate) wrong: Vec<String>,
+}
+
+impl Truth {
+    pub(crate) fn of(log: &Log) -> Self {
+        let mut truth = Self::default();
+        for ((conversation, seq), offsets) in &log.valid {
+            if offsets.len() > 1 {
+                truth.wrong.push(format!("{conversation} has seq {seq} at the offsets {offsets:?}"));
+            }
+        }
+        for (offset, record) in log.events() {
+            truth.fold(offset, &record);
+        }
+        truth
+    }
+
+    fn active(&self, conversation: &str, user: &str) -> bool {
+        let times = self.times.get(&(conversation.to_owned(), user.to_owned()));
+        times.and_then(|times| times.last()).is_some_and(|(_, to)| *to == 0)
+    }
+
+    fn fold(&mut self, offset: u64, record: &Record) {
+        let place = format!("{} seq {} at offset {offset}", record.conversation, record.seq);
+        let header = self.heads.entry(record.conversation.clone()).or_default();
+        if record.seq != header.head + 1 {
+            self.wrong.push(format!("{place} follows seq {}", header.head));
+        }
+        if record.n != header.n + u64::from(record.countable) {
+            self.wrong.push(format!("{place} has n {} after {}", record.n, header.n));
+        }
+        (header.head, header.n) = (record.seq, record.n);
+        if let Some(Body::Message(message)) = &record.body {
+            self.fold_message(&place, record, message);
+        } else {
+            self.fold_members(&place, record);
+        }
+    }
+
+    fn fold_message(&mut self, place: &str, record: &Record, message: &lapwing_proto::record::Message) {
+        if !self.active(&record.conversation, &record.sender) {
+            self.wrong.push(format!("{place} is of {}, who is no member then", record.sender));
+        }
+        let said = match &message.body {
+            Some(lapwing_proto::record::message::Body::Text(text)) => text.clone(),
+            other => format!("{other:?}"),
+        };
+        let mid = (record.sender.clone(), record.client_mid.clone());
+        self.by_mid.entry(mid).or_default().push((record.conversation.clone(), record.seq, said));
+        self.read.insert((record.sender.clone(), record.conversation.clone()), (record.seq, record.n));
+        let entry = MidEntry {
+            seq: record.seq,
+            n: record.n,
+            sent_at_ms: record.sent_at_ms,
+            content_hash: record.content_hash[..].try_into().unwrap(),
+        };
+        self.mids.insert(mid_hash(&record.tenant, &record.sender, &record.client_mid), entry);
+    }
+
+    fn fold_members(&mut self, place: &str, record: &Record) {
+        let (joined, left, count): (&[String], &[String], u32) = match record.body.as_ref().unwrap() {
+            Body::Created(created) => (&created.members, &[], created.member_count),
+            Body::MembersAdded(added) => (&added.users, &[], added.member_count),
+            Body::MembersRemoved(removed) => (&[], &removed.users, removed.member_count),
+            other => panic!("{other:?}"),
+        };
+        let p2p = record.conversation.starts_with("p2p.");
+        let from = if p2p || record.seq == 1 { 1 } else { record.seq };
+        for user in joined {
+            if self.active(&record.conversation, user) {
+                self.wrong.push(format!("{place} adds {user}, who is a member"));
+            }
+            self.times.entry((record.conversation.clone(), user.clone())).or_default().push((from, 0));
+        }
+        for user in left {
+            if !self.active(&record.conversation, user) {
+                self.wrong.push(format!("{place} removes {user}, who is no member"));
+            }
+            let times = self.times.entry((record.conversation.clone(), user.clone())).or_default();
+            if let Some(last) = times.last_mut() {
+                last.1 = record.seq;
+            }
+        }
+        if p2p && record.seq == 1 {
+            self.peers.insert(record.conversation.clone());
+        }
+        let active = self
+            .times
+            .iter()
+            .filter(|((conversation, _), times)| {
+                *conversation == record.conversation && times.last().is_some_and(|last| last.1 == 0)
+            })
+            .count() as u32;
+        if count != active {
+            self.wrong.push(format!("{place} counts {count} members, there are {active}"));
+        }
+        self.heads.entry(record.conversation.clone()).or_default().member_count = count;
+    }
+
+    pub(crate) fn sees(&self, conversation: &str, user: &str, seq: u64) -> bool {
+        let times = self.times.get(&(conversation.to_owned(), user.to_owned()));
+        times.is_some_and(|times| times.iter().any(|(from, to)| seq >= *from && (*to == 0 || seq <= *to)))
+    }
+
+    fn members(&self) -> BTreeMap<(String, String), Member> {
+        let last = |times: &Vec<(u64, u64)>| times.last().map(|(from, to)| (*from, *to)).unwrap_or_default();
+        self.times
+            .iter()
+            .map(|(place, times)| {
+                let (from_seq, to_seq) = last(times);
+                (place.clone(), Member { from_seq, to_seq })
+            })
+            .collect()
+    }
+
+    /// A view must hold what the log says, at a position that the log has.
+    pub(crate) fn compare(&mut self, log: &Log, views: &[View; 2]) {
+        for (view, name) in views.iter().zip(["commit", "user"]) {
+            let there = log.position(view.at.offset.min(log.len()));
+            if view.at != there {
+                self.wrong.push(format!("the {name} view stands at {:?}, the log at {there:?}", view.at));
+            }
+        }
+        let [commit, user] = views;
+        let key = |conversation: &String| ConversationKey::new("t", conversation.as_str());
+        let heads: BTreeMap<_, _> = self.heads.iter().map(|(of, header)| (key(of), header.clone())).collect();
+        self.same("heads", &commit.heads, &heads);
+        let members: BTreeMap<_, _> = self
+            .members()
+            .into_iter()
+            .map(|((of, user), member)| ((key(&of), Arc::<str>::from(user)), member))
+            .collect();
+        self.same("members", &commit.members, &members);
+        let mids = self.mids.clone();
+        self.same("client_mids", &commit.mids, &mids);
+        let told = |event: &bytes::Bytes| {
+            let event = client::Event::decode(event.clone()).unwrap_or_default();
+            (event.conversation, event.seq, event.n, event.sender, event.client_mid)
+        };
+        let hot: Vec<_> = commit.hot.values().map(told).collect();
+        let mut events: Vec<_> = log
+            .events()
+            .into_iter()
+            .map(|(_, of)| (of.conversation, of.seq, of.n, of.sender, of.client_mid))
+            .collect();
+        events.sort();
+        self.same("hot windows", &hot, &events);
+        let by_user = |of: &BTreeMap<(Arc<str>, Arc<str>), Member>| -> BTreeMap<(String, String), Member> {
+            of.iter().map(|((user, of), member)| ((of.to_string(), user.to_string()), *member)).collect()
+        };
+        let members = self.members();
+        self.same("users' conversations", &by_user(&user.joined), &members);
+        let read: BTreeMap<_, _> =
+            user.read.iter().map(|((user, of), read)| ((user.to_string(), of.to_string()), *read)).collect();
+        let expected = self.read.clone();
+        self.same("read cursors", &read, &expected);
+        let peers: BTreeSet<_> = user.peers.keys().map(|(_, of)| of.to_string()).collect();
+        let expected = self.peers.clone();
+        self.same("peers", &peers, &expected);
+    }
+
+    fn same<T: PartialEq + std::fmt::Debug>(&mut self, what: &str, view: &T, log: &T) {
+        if view != log {
+            self.wrong.push(format!("the view's {what} are {view:?}, the log's {log:?}"));
+        }
+    }
+}
