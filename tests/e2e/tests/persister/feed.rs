@@ -21,7 +21,7 @@ impl Feed {
     }
 
     pub(crate) async fn raw(&self, topic: &str, partition: u32, value: &[u8]) -> u64 {
-        let delivery = self.producer.send(topic, partition as i32, b"", &[], value).unwrap();
+        let delivery = self.producer.send(topic, partition as i32, b"key", &[], value).unwrap();
         delivery.await.unwrap() as u64
     }
 

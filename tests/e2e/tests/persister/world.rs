@@ -45,7 +45,11 @@ impl World {
             .acquire_timeout(Duration::from_secs(2))
             .connect_lazy(&infra.mariadb().url())
             .unwrap();
-        let nats = async_nats::connect(infra.nats().url()).await.unwrap();
+        let nats = async_nats::ConnectOptions::new()
+            .user_and_password("lapwing".to_owned(), infra.nats().password().to_owned())
+            .connect(infra.nats().address())
+            .await
+            .unwrap();
         let options = Options {
             gateways: 0,
             routers: 0,
