@@ -51,9 +51,17 @@ pub(crate) fn start(
         .enable_all()
         .build()
         .context("cannot make the runtime of the admin address")?;
-    let listener = {
+    let bound = {
         let _inside = runtime.enter();
-        limits::bind(common.admin_addr, "LAPWING_ADMIN_ADDR")?
+        limits::bind(common.admin_addr, "LAPWING_ADMIN_ADDR")
+    };
+    let listener = match bound {
+        Ok(listener) => listener,
+        Err(error) => {
+            // Dropping a runtime from within another one panics.
+            runtime.shutdown_background();
+            return Err(error);
+        }
     };
     let admin = Admin {
         inner: Arc::new(Inner {
