@@ -81,6 +81,8 @@ pub async fn write(
     out: Arc<Outbox>,
 ) {
     let stop = out.stopped();
+    // The first frame counts as under way, also for a connection that was told to close before its writer began.
+    out.writing_since.store(first.as_ref().map_or(0, |_| mono_ms().max(1)), Ordering::Relaxed);
     let ended = {
         let writing = write_queue(&mut half, first, &mut queue, &out);
         tokio::pin!(writing);
@@ -111,6 +113,12 @@ async fn write_queue(
         write_marked(half, &first, out).await?;
     }
     loop {
+        // What is queued still goes out, unless the reader is the one who does not take it.
+        if let Some(close) = out.closing()
+            && (queue.is_empty() || close == Close::SlowConsumer)
+        {
+            return Ok(());
+        }
         let frames = queue.pop_up_to(COALESCE_FRAMES, COALESCE).await;
         match frames.as_slice() {
             [] => return Ok(()),
@@ -120,12 +128,6 @@ async fn write_queue(
                 many.iter().for_each(|frame| burst.extend_from_slice(frame));
                 write_marked(half, &burst, out).await?;
             }
-        }
-        // What is queued still goes out, unless the reader is the one who does not take it.
-        if let Some(close) = out.closing()
-            && (queue.is_empty() || close == Close::SlowConsumer)
-        {
-            return Ok(());
         }
     }
 }
@@ -186,6 +188,19 @@ mod tests {
             [frame(0, 5), frame(1, 10), frame(2, 300), frame(3, 10), close_frame(4000, "going_away")]
                 .concat();
         assert_eq!(everything(client).await, expected);
+    }
+
+    // R-GW-9: a refused connect is told why before it is closed.
+    #[tokio::test]
+    async fn the_first_frame_goes_out_before_a_close_that_came_earlier() {
+        for _ in 0..20 {
+            let (server, client) = pair().await;
+            let (out, queue) = Outbox::new(1000);
+            out.close(Close::Unauthenticated);
+            write(server.into_split().1, Some(frame(0, 5)), queue, Arc::new(out)).await;
+            let expected = [frame(0, 5), close_frame(4501, "unauthenticated")].concat();
+            assert_eq!(everything(client).await, expected);
+        }
     }
 
     // R-GW-3
