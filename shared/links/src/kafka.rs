@@ -1,7 +1,7 @@
 //! Kafka: the idempotent producer (rdkafka), ordered partition readers and admin calls (rskafka).
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rskafka::BackoffConfig;
@@ -31,6 +31,7 @@ struct Inner {
     client_id: String,
     current: Mutex<Option<Fresh>>,
     opening: tokio::sync::Mutex<()>,
+    refused: Mutex<Option<(Instant, String)>>,
 }
 
 #[derive(Clone)]
@@ -50,6 +51,7 @@ impl Kafka {
                 client_id: client_id.to_owned(),
                 current: Mutex::new(None),
                 opening: tokio::sync::Mutex::new(()),
+                refused: Mutex::new(None),
             }),
         }
     }
@@ -68,25 +70,36 @@ impl Kafka {
         if let Some(fresh) = usable(&self.inner.current.lock()) {
             return Ok(fresh);
         }
+        let asked = Instant::now();
         let _one = self.inner.opening.lock().await;
         if let Some(fresh) = usable(&self.inner.current.lock()) {
             return Ok(fresh);
         }
-        let building = ClientBuilder::new(self.inner.brokers.clone())
-            .client_id(self.inner.client_id.clone())
-            .max_message_size(MAX_ANSWER)
-            .backoff_config(backoff())
-            .build();
-        let client = match tokio::time::timeout(CONNECT_TIMEOUT, building).await {
-            Ok(Ok(client)) => Arc::new(client),
-            Ok(Err(error)) => return Err(format!("no broker of {} answers: {error}", self.brokers())),
-            Err(_) => return Err(format!("no broker of {} answered within 5 s", self.brokers())),
-        };
+        // Whoever waited behind a failed attempt fails with it: a queue of readers must not try one after the other.
+        if let Some((_, text)) = self.inner.refused.lock().clone().filter(|(when, _)| *when > asked) {
+            return Err(text);
+        }
+        let client = self.dial().await.inspect_err(|text| {
+            *self.inner.refused.lock() = Some((Instant::now(), text.clone()));
+        })?;
         let mut current = self.inner.current.lock();
         let generation = current.as_ref().map_or(0, |fresh| fresh.generation).max(after) + 1;
         let fresh = Fresh { generation, client };
         *current = Some(fresh.clone());
         Ok(fresh)
+    }
+
+    async fn dial(&self) -> Result<Arc<Client>, String> {
+        let building = ClientBuilder::new(self.inner.brokers.clone())
+            .client_id(self.inner.client_id.clone())
+            .max_message_size(MAX_ANSWER)
+            .backoff_config(backoff())
+            .build();
+        match tokio::time::timeout(CONNECT_TIMEOUT, building).await {
+            Ok(Ok(client)) => Ok(Arc::new(client)),
+            Ok(Err(error)) => Err(format!("no broker of {} answers: {error}", self.brokers())),
+            Err(_) => Err(format!("no broker of {} answered within 5 s", self.brokers())),
+        }
     }
 }
 

@@ -292,10 +292,18 @@ fn reconnect_delay(attempt: usize) -> Duration {
 
 async fn dial(url: &SecretUrl, name: &str, events: &Arc<Events>) -> anyhow::Result<async_nats::Client> {
     // The client ignores credentials in an address, and logs the address.
-    let (address, credentials) = url.split();
     let mut options = async_nats::ConnectOptions::new();
-    if let Some((user, password)) = credentials {
-        options = options.user_and_password(user, password.expose().to_owned());
+    let mut addresses = Vec::new();
+    for one in url.expose().split(',') {
+        let (address, credentials) = SecretUrl::new(one.trim()).split();
+        addresses.push(
+            address
+                .parse::<async_nats::ServerAddr>()
+                .map_err(|error| anyhow::anyhow!("NATS at {url}: {error}"))?,
+        );
+        if let Some((user, password)) = credentials {
+            options = options.user_and_password(user, password.expose().to_owned());
+        }
     }
     let events = events.clone();
     options
@@ -308,7 +316,7 @@ async fn dial(url: &SecretUrl, name: &str, events: &Arc<Events>) -> anyhow::Resu
             note(&event, &events);
             std::future::ready(())
         })
-        .connect(address)
+        .connect(addresses)
         .await
         .map_err(|error| anyhow::anyhow!("NATS at {url}: {error}"))
 }

@@ -234,7 +234,11 @@ pub fn load_from<C: CommandFactory + FromArgMatches>(
     args: Vec<OsString>,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Loaded<C>, clap::Error> {
-    let (command, from_file) = with_files(C::command(), env)?;
+    let (mut command, from_file) = with_files(C::command(), env)?;
+    if args.iter().any(|arg| arg == "--print-config") {
+        // What is missing is shown as unset: this is how one learns which keys there are.
+        command = command.mut_args(|arg| arg.required(false));
+    }
     let mut shown = command.clone();
     let mut matches = command.try_get_matches_from(args)?;
     let print = matches.try_get_one::<bool>("print_config").ok().flatten().copied().unwrap_or(false);
@@ -375,6 +379,10 @@ mod tests {
             assert!(text.contains(line), "{line} not in\n{text}");
         }
         assert!(!text.contains("hunter2") && !text.contains("sesame"));
+        let Ok(Loaded::Print(text)) = load_from::<Config>(args(&["--print-config"]), &|_| None) else {
+            panic!("wants the required keys before it says which they are");
+        };
+        assert!(text.contains("LAPWING_NODE=  # unset: This process's own name"), "{text}");
     }
 
     // I8

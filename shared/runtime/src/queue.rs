@@ -17,7 +17,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
-pub use budget::Budget;
+pub use budget::{Budget, Hold};
 pub use stats::{QueueReport, report};
 pub(crate) use stats::{fullest, refresh_metrics};
 

@@ -1,5 +1,6 @@
 //! A service as a real process: probes, signals, drain and exit codes. The process is this test binary itself, run again with
 //! `LIFECYCLE_MODE` set.
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside of test functions")]
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -3,11 +3,12 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use lapwing_runtime::metrics::LINK_EVENTS_TOTAL;
+use lapwing_runtime::queue::{Budget, Hold};
 use parking_lot::RwLock;
 use rdkafka::ClientConfig;
 use rdkafka::client::ClientContext;
@@ -89,7 +90,7 @@ pub struct Producer {
 struct Inner {
     config: ClientConfig,
     options: ProducerOptions,
-    in_flight: Arc<AtomicUsize>,
+    in_flight: Arc<Budget>,
     current: RwLock<Arc<Running>>,
 }
 
@@ -102,8 +103,8 @@ impl Producer {
     /// Connects in the background; sends made before are kept in order within the delivery timeout.
     pub fn new(kafka: &Kafka, options: ProducerOptions) -> anyhow::Result<Self> {
         let config = config(&kafka.brokers(), kafka.client_id(), &options);
-        let in_flight = Arc::new(AtomicUsize::new(0));
-        let running = start(&config, &in_flight)?;
+        let in_flight = Budget::new("kafka_produce", options.in_flight_bytes);
+        let running = start(&config)?;
         Ok(Self {
             inner: Arc::new(Inner { config, options, in_flight, current: RwLock::new(Arc::new(running)) }),
         })
@@ -127,15 +128,15 @@ impl Producer {
         if size > max {
             return Err(SendError::TooLarge { size, max });
         }
-        let weight = size + RECORD_OVERHEAD;
-        let reserved = Reserved::new(&self.inner.in_flight, weight, self.inner.options.in_flight_bytes)?;
+        let held = self.inner.in_flight.hold(size + RECORD_OVERHEAD);
+        let held = held.ok_or_else(|| SendError::QueueFull { in_flight: self.in_flight_bytes() })?;
         let running = self.running()?;
         let (sender, answer) = oneshot::channel();
         let mut owned = OwnedHeaders::new_with_capacity(headers.len());
         for (name, value) in headers {
             owned = owned.insert(Header { key: name, value: Some(*value) });
         }
-        let opaque = Box::new(Pending { answer: sender, _reserved: reserved });
+        let opaque = Box::new(Pending { answer: sender, _held: held });
         let mut record = BaseRecord::<[u8], [u8], Box<Pending>>::with_opaque_to(topic, opaque)
             .partition(partition)
             .payload(payload);
@@ -161,7 +162,7 @@ impl Producer {
 
     /// Bytes given to Kafka and not yet acknowledged or failed.
     pub fn in_flight_bytes(&self) -> usize {
-        self.inner.in_flight.load(Ordering::Relaxed)
+        self.inner.in_flight.used()
     }
 
     /// Waits until everything in flight is acknowledged or failed; false if that took longer.
@@ -185,8 +186,8 @@ impl Producer {
         let mut current = self.inner.current.write();
         if current.fatal.load(Ordering::Relaxed) {
             metrics::counter!(LINK_EVENTS_TOTAL, "link" => "kafka", "event" => "fatal").increment(1);
-            let fresh = start(&self.inner.config, &self.inner.in_flight)
-                .map_err(|error| SendError::Refused(format!("{error:#}")))?;
+            let fresh =
+                start(&self.inner.config).map_err(|error| SendError::Refused(format!("{error:#}")))?;
             let old = std::mem::replace(&mut *current, Arc::new(fresh));
             // Dropping it purges and waits up to half a second, which no caller may pay for.
             std::thread::spawn(move || drop(old));
@@ -195,13 +196,12 @@ impl Producer {
     }
 }
 
-fn start(config: &ClientConfig, in_flight: &Arc<AtomicUsize>) -> anyhow::Result<Running> {
+fn start(config: &ClientConfig) -> anyhow::Result<Running> {
     let fatal = Arc::new(AtomicBool::new(false));
     let events = Events { fatal: fatal.clone() };
     let producer: ThreadedProducer<Events> = config
         .create_with_context(events)
         .map_err(|error| anyhow::anyhow!("cannot make the Kafka producer: {error}"))?;
-    tracing::debug!(in_flight = in_flight.load(Ordering::Relaxed), "Kafka producer started");
     Ok(Running { producer, fatal })
 }
 
@@ -234,31 +234,10 @@ fn config(brokers: &str, client_id: &str, options: &ProducerOptions) -> ClientCo
     config
 }
 
-/// Bytes in flight, given back when the record is acknowledged, failed or refused.
-struct Reserved {
-    in_flight: Arc<AtomicUsize>,
-    weight: usize,
-}
-
-impl Reserved {
-    fn new(in_flight: &Arc<AtomicUsize>, weight: usize, limit: usize) -> Result<Self, SendError> {
-        let fits = |used: usize| (used == 0 || used + weight <= limit).then_some(used + weight);
-        match in_flight.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits) {
-            Ok(_) => Ok(Self { in_flight: in_flight.clone(), weight }),
-            Err(used) => Err(SendError::QueueFull { in_flight: used }),
-        }
-    }
-}
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        self.in_flight.fetch_sub(self.weight, Ordering::AcqRel);
-    }
-}
-
 struct Pending {
     answer: oneshot::Sender<Result<i64, DeliveryError>>,
-    _reserved: Reserved,
+    /// Given back when the record is acknowledged, failed or refused.
+    _held: Hold,
 }
 
 struct Events {

@@ -25,6 +25,8 @@ use crate::config::{Common, percent_decode};
 use crate::{Health, OnError, Tasks, limits, telemetry};
 
 const BODY_LIMIT: usize = 4 << 20;
+/// Probes and operators need few; what comes above this is closed at once.
+const CONNECTION_LIMIT: usize = 256;
 
 /// A running admin thread; it serves until [`Running::stop`].
 pub(crate) struct Running {
@@ -85,6 +87,7 @@ pub(crate) fn start(
 
 async fn serve(listener: tokio::net::TcpListener, admin: Admin, stop: CancellationToken) {
     let connections = Tasks::new();
+    let places = Arc::new(tokio::sync::Semaphore::new(CONNECTION_LIMIT));
     let mut watch = QueueWatch::default();
     let mut second = tokio::time::interval(Duration::from_secs(1));
     loop {
@@ -96,7 +99,12 @@ async fn serve(listener: tokio::net::TcpListener, admin: Admin, stop: Cancellati
             }
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
-                    connections.spawn("admin connection", OnError::Log, connection(stream, peer, admin.clone(), stop.clone()));
+                    let Ok(place) = places.clone().try_acquire_owned() else { continue };
+                    let serving = connection(stream, peer, admin.clone(), stop.clone());
+                    connections.spawn("admin connection", OnError::Log, async move {
+                        serving.await;
+                        drop(place);
+                    });
                 }
                 Err(error) => {
                     tracing::warn!("admin address cannot accept: {error}");

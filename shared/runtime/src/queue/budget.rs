@@ -32,6 +32,11 @@ impl Budget {
         self.limit
     }
 
+    /// Takes room for something that is not in a queue (bytes given to a client library); given back when the hold is dropped.
+    pub fn hold(self: &Arc<Self>, weight: usize) -> Option<Hold> {
+        self.take(weight).then(|| Hold { budget: self.clone(), weight })
+    }
+
     /// Like a queue, an empty budget takes one item of any size.
     pub(super) fn take(&self, weight: usize) -> bool {
         self.used
@@ -47,6 +52,18 @@ impl Budget {
             self.used.fetch_sub(weight, Ordering::AcqRel);
             self.space.notify_waiters();
         }
+    }
+}
+
+/// Room taken from a budget.
+pub struct Hold {
+    budget: Arc<Budget>,
+    weight: usize,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.budget.give_back(self.weight);
     }
 }
 

@@ -1,4 +1,5 @@
 //! Contracts of `lapwing-links` against real servers: what its errors promise must hold while the servers are killed and paused.
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside of test functions")]
 
 mod kafka;
 mod nats;
