@@ -75,7 +75,8 @@ export class LapwingClient extends Emitter<ClientEvents> {
   private stopped = true;
   private restored = false;
   private abort = new AbortController();
-  private movedTo: string | undefined;
+  /** Open to another node, and next in turn: nothing more is sent on the old connection. */
+  private successor: Connection | undefined;
   private tokenTimer: ReturnType<typeof setTimeout> | undefined;
   private readonly networkIsBack = (): void => this.reconnectNow();
 
@@ -107,7 +108,7 @@ export class LapwingClient extends Emitter<ClientEvents> {
     this.publisher = new Publisher(
       {
         now: () => this.now(),
-        live: () => (this.movedTo === undefined && this.connection?.alive ? this.connection : undefined),
+        live: () => (this.successor === undefined && this.connection?.alive ? this.connection : undefined),
         refreshToken: () => this.refreshToken(),
         settled: (entry, outcome) => {
           if ("seq" in outcome) {
@@ -229,7 +230,7 @@ export class LapwingClient extends Emitter<ClientEvents> {
         this.finish(this.stopped ? undefined : error);
         return;
       }
-      if (this.movedTo !== undefined && known) continue;
+      if (this.successor?.alive && known) continue;
       if (!known) this.endpoints.failed();
       if (stable) attempt = 0;
       const retryInMs = Math.max(reconnectDelayMs(attempt, this.random), error.retryAfterMs);
@@ -242,23 +243,31 @@ export class LapwingClient extends Emitter<ClientEvents> {
 
   /** One connection from dial to close; returns, or throws, why it ended. */
   private async session(attempt: number): Promise<SdkError> {
-    const moved = this.movedTo;
-    this.movedTo = undefined;
-    const address = moved ? webSocketUrl(moved) : await this.endpoints.pick(() => this.token());
+    const moved = this.successor?.alive ? this.successor : undefined;
+    this.successor = undefined;
+    const address = moved?.address ?? (await this.endpoints.pick(() => this.token()));
     this.setState({ state: "connecting", attempt, address });
     const token = await this.token();
+    const connection = moved ?? (await this.dial(address));
+    if (this.stopped) connection.close(1000, "closed by the application");
+    await this.signIn(connection, token);
+    return connection.closed;
+  }
+
+  private async dial(address: string): Promise<Connection> {
+    const { signal } = this.abort;
     const connection = await Connection.open({
       address,
       subprotocol: this.options.subprotocol ?? "lapwing.v1.proto",
       socket: this.options.WebSocket ?? (globalThis.WebSocket as unknown as SocketConstructor),
       dialTimeoutMs: this.options.dialTimeoutMs ?? 10_000,
-      signal: this.abort.signal,
+      signal,
       ...(this.options.traceparent ? { traceparent: this.options.traceparent } : {}),
     });
-    this.abort.signal.addEventListener("abort", () => connection.close(1000, "closed by the application"), { once: true });
-    if (this.stopped) connection.close(1000, "closed by the application");
-    await this.signIn(connection, token);
-    return connection.closed;
+    const stop = (): void => connection.close(1000, "closed by the application");
+    signal.addEventListener("abort", stop);
+    void connection.closed.then(() => signal.removeEventListener("abort", stop));
+    return connection;
   }
 
   private async signIn(connection: Connection, token: string): Promise<void> {
@@ -357,12 +366,23 @@ export class LapwingClient extends Emitter<ClientEvents> {
     if (last && (this.options.acks ?? true)) this.acks.move(conversation, last.seq, events.length);
   }
 
-  /** Another node takes over: stop sending, let answers come in, then go, at a time spread over what is left. */
+  /**
+   * Another node takes over. It is dialled first, at a time spread over what is given: if it cannot be reached, this
+   * connection is used until the server closes it. Then sending stops, answers come in, and the other one signs in.
+   */
   private async move(url: string, withinMs: number): Promise<void> {
     const connection = this.connection;
+    if (!connection || this.successor) return;
     await this.sleeper.sleep(this.random() * withinMs * 0.6);
-    if (this.connection !== connection || !connection) return;
-    this.movedTo = url || connection.address;
+    if (this.connection !== connection || !connection.alive) return;
+    let next: Connection;
+    try {
+      next = await this.dial(url ? webSocketUrl(url) : connection.address);
+    } catch (error) {
+      return this.report(error, "dial");
+    }
+    if (this.connection !== connection || !connection.alive) return next.close(1000, "not needed");
+    this.successor = next;
     for (let waited = 0; waited < withinMs * 0.3 && this.publisher.pending().some((entry) => entry.inFlight); waited += 20) {
       await this.sleeper.sleep(20);
     }

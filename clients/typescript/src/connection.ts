@@ -102,7 +102,7 @@ export class Connection {
         if (status) settle("upgrade", message, Number(status[1]));
         else if (/subprotocol/i.test(message)) settle("upgrade", message);
         else if (message) settle("dial", message);
-        else void reachable(address).then((yes) => settle(yes ? "upgrade" : "dial", yes ? "the server refused the WebSocket" : "not reachable"));
+        else void reachable(address).then((yes) => settle(yes ? "upgrade" : "dial", yes ? "the server refused the WebSocket" : "not reachable, or the WebSocket was refused"));
       };
     });
   }
@@ -217,11 +217,13 @@ export class Connection {
   }
 }
 
+/** Asks over HTTP. A page may ask only where it came from; elsewhere the two cases cannot be told apart. */
 async function reachable(address: string): Promise<boolean> {
-  const url = new URL("/livez", address);
+  const url = new URL("/", address);
   url.protocol = url.protocol.replace(/^ws/, "http");
+  if (typeof location !== "undefined" && location.origin !== url.origin) return false;
   try {
-    await fetch(url, { mode: "no-cors", signal: AbortSignal.timeout(2_000) });
+    await fetch(url, { method: "HEAD", signal: AbortSignal.timeout(2_000) });
     return true;
   } catch {
     return false;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { after, afterEach, before, test } from "node:test";
 import { chromium, type Browser, type Page } from "playwright-core";
 
 import { LapwingClient, newClientMid } from "../../src/index.js";
@@ -22,6 +22,11 @@ before(async () => {
 after(async () => {
   await browser?.close();
   await cluster?.stop();
+});
+
+const cleanUps: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
 });
 
 /** Two users of this test alone. */
@@ -85,6 +90,13 @@ class Side {
   }
 }
 
+async function newProxy(): Promise<Proxy> {
+  const proxy = new Proxy(cluster.url);
+  cleanUps.push(() => proxy.cut());
+  await proxy.mend();
+  return proxy;
+}
+
 interface Opened {
   page: Page;
   errors: string[];
@@ -93,6 +105,7 @@ interface Opened {
 
 async function open(url: string, query: string): Promise<Opened> {
   const page = await browser.newPage({ viewport: { width: 1200, height: 760 } });
+  cleanUps.push(() => page.close());
   const errors: string[] = [];
   page.on("console", (message) => {
     if (message.type() === "error" || message.type() === "warning") errors.push(message.text());
@@ -129,12 +142,11 @@ const ownErrors = (errors: string[]): string[] => errors.filter((text) => !/net:
 
 for (const [protocol, word] of [["proto", "binary"], ["json", "JSON"]] as const) {
   test(`two panes chat, P2P and group, up to the second tick: ${word}`, async () => {
-    const { page, errors, a, b } = await both(cluster.url, `&protocol=${protocol}`);
+    const { errors, a, b } = await both(cluster.url, `&protocol=${protocol}`);
     assert.match(await a.stateText(), new RegExp(`^Online · .+ · ${word}$`));
     await chat(a, b, "hello");
     assert.deepEqual(errors, []);
-    await page.close();
-  });
+    });
 }
 
 test("the encoding is switched while they chat: nothing is missed, nothing twice", async () => {
@@ -147,7 +159,6 @@ test("the encoding is switched while they chat: nothing is missed, nothing twice
   await a.say("in JSON");
   for (const text of ["in binary", "while switching", "in JSON"]) for (const side of [a, b]) await side.sees(text);
   assert.deepEqual(errors, []);
-  await page.close();
 });
 
 test("two tabs, one user each", async () => {
@@ -158,8 +169,6 @@ test("two tabs, one user each", async () => {
   await b.online();
   await chat(a, b, "tabs");
   assert.deepEqual([...left.errors, ...right.errors], []);
-  await left.page.close();
-  await right.page.close();
 });
 
 test("history comes by scrolling up, page after page, in order and without a hole", async () => {
@@ -169,10 +178,10 @@ test("history comes by scrolling up, page after page, in order and without a hol
   const writer = new LapwingClient({ url: cluster.url, token: () => token, device: "writer", WebSocket: NodeSocket });
   const ensured = await fetch(`${cluster.url}/demo/p2p`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ users: [alice, bob] }) });
   const { conversation } = (await ensured.json()) as { conversation: string };
+  cleanUps.push(() => writer.close());
   await writer.connect();
   const outcomes = await Promise.all(Array.from({ length: 150 }, (_, i) => writer.publish({ conversation }, { text: `line ${i + 1}.` })));
   assert.ok(outcomes.every(({ outcome }) => outcome === "accepted" || outcome === "duplicate"));
-  await writer.close();
 
   const { page, errors, side } = await open(cluster.url, `left=${alice}&right=${bob}`);
   const b = side(bob);
@@ -191,12 +200,10 @@ test("history comes by scrolling up, page after page, in order and without a hol
   assert.ok(seqs.length >= 150);
   await side(alice).sees("line 150.", "persisted");
   assert.deepEqual(errors, []);
-  await page.close();
 });
 
 test("the connection is cut: it comes back by itself, and what was written meanwhile arrives once", async () => {
-  const proxy = new Proxy(cluster.url);
-  await proxy.mend();
+  const proxy = await newProxy();
   const { page, errors, a, b } = await both(proxy.url);
   await a.say("before");
   await b.sees("before");
@@ -218,13 +225,10 @@ test("the connection is cut: it comes back by itself, and what was written meanw
     await from.sees(text, "persisted");
   }
   assert.deepEqual(ownErrors(errors), []);
-  await page.close();
-  await proxy.cut();
 });
 
 test("a reload in the middle finishes what was on its way", async () => {
-  const proxy = new Proxy(cluster.url);
-  await proxy.mend();
+  const proxy = await newProxy();
   const { page, errors, a, b } = await both(proxy.url);
   await proxy.cut();
   await a.offline();
@@ -236,13 +240,10 @@ test("a reload in the middle finishes what was on its way", async () => {
   await b.sees("not lost by a reload");
   await a.sees("not lost by a reload", "persisted");
   assert.deepEqual(ownErrors(errors), []);
-  await page.close();
-  await proxy.cut();
 });
 
 test("the server restarts under the page: what was sent meanwhile arrives once, in order", async () => {
-  const proxy = new Proxy(cluster.url);
-  await proxy.mend();
+  const proxy = await newProxy();
   // A cluster that is only an address cannot be restarted: then the way to it goes away for a while.
   const restart = cluster.restartGateway ?? (async () => {
     await proxy.cut();
@@ -266,6 +267,4 @@ test("the server restarts under the page: what was sent meanwhile arrives once, 
   const shown = await page.locator(`.pane[data-user="${b.user}"] .row .text`).allTextContents();
   assert.deepEqual(shown.filter((text) => text.startsWith("during")), texts);
   assert.deepEqual(ownErrors(errors), []);
-  await page.close();
-  await proxy.cut();
 });

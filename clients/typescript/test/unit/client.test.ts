@@ -353,15 +353,32 @@ test("two pings without a word in return: the connection is given up and made an
   await until("a second connect", () => gateway.connects >= 2, 2_000);
 });
 
-test("moved: answers come in first, then the other node takes over without a wait", async () => {
+// R-GW-6
+test("moved: the other node is dialled first, answers come in, then it takes over without a wait", async () => {
   const group = gateway.group("team", ["alice"]);
   const alice = client("alice");
+  const states: string[] = [];
   await alice.connect();
+  alice.on("state", ({ state }) => states.push(state));
   const outcomes = [alice.publish({ conversation: group }, { text: "a" })];
   gateway.push("alice", { case: "moved", value: { url: gateway.url, withinMs: 200 } });
   await until("the move", () => gateway.connects === 2 && alice.state.state === "online");
   outcomes.push(alice.publish({ conversation: group }, { text: "b" }));
   assert.ok((await Promise.all(outcomes)).every(({ outcome, attempts }) => outcome === "accepted" && attempts === 1));
+  assert.deepEqual(states, ["connecting", "online"]);
+});
+
+test("moved to a node that cannot be reached: the old connection is kept", async () => {
+  const group = gateway.group("team", ["alice"]);
+  const alice = client("alice");
+  await alice.connect();
+  const errors: SdkError[] = [];
+  alice.on("error", (error) => errors.push(error));
+  gateway.push("alice", { case: "moved", value: { url: "ws://127.0.0.1:9/v1/ws", withinMs: 50 } });
+  await until("the failed dial", () => errors.length > 0);
+  assert.equal(errors[0]?.step, "dial");
+  assert.equal((await alice.publish({ conversation: group }, { text: "a" })).outcome, "accepted");
+  assert.equal(gateway.connects, 1);
 });
 
 test("an upgrade that is refused is told apart from a dial that fails", async () => {
