@@ -3699,7 +3699,7 @@ var OPEN2 = 1, Connection = class _Connection {
         message = event.message ?? "";
       }, socket.onclose = () => {
         let status = /Unexpected server response: (\d+)/.exec(message);
-        status ? settle("upgrade", message, Number(status[1])) : /subprotocol/i.test(message) ? settle("upgrade", message) : message ? settle("dial", message) : reachable(address).then((yes) => settle(yes ? "upgrade" : "dial", yes ? "the server refused the WebSocket" : "not reachable"));
+        status ? settle("upgrade", message, Number(status[1])) : /subprotocol/i.test(message) ? settle("upgrade", message) : message ? settle("dial", message) : reachable(address).then((yes) => settle(yes ? "upgrade" : "dial", yes ? "the server refused the WebSocket" : "not reachable, or the WebSocket was refused"));
       };
     });
   }
@@ -3772,10 +3772,10 @@ var OPEN2 = 1, Connection = class _Connection {
   }
 };
 async function reachable(address) {
-  let url = new URL("/livez", address);
-  url.protocol = url.protocol.replace(/^ws/, "http");
+  let url = new URL("/", address);
+  if (url.protocol = url.protocol.replace(/^ws/, "http"), typeof location < "u" && location.origin !== url.origin) return !1;
   try {
-    return await fetch(url, { mode: "no-cors", signal: AbortSignal.timeout(2e3) }), !0;
+    return await fetch(url, { method: "HEAD", signal: AbortSignal.timeout(2e3) }), !0;
   } catch {
     return !1;
   }
@@ -4521,7 +4521,7 @@ var CONNECT_TIMEOUT_MS = 1e4, STABLE_MS = 5e3, LapwingClient = class extends Emi
     ), this.inbox.start(options.cursors ?? []), this.publisher = new Publisher(
       {
         now: () => this.now(),
-        live: () => this.movedTo === void 0 && this.connection?.alive ? this.connection : void 0,
+        live: () => this.successor === void 0 && this.connection?.alive ? this.connection : void 0,
         refreshToken: () => this.refreshToken(),
         settled: (entry, outcome) => {
           "seq" in outcome && (this.inbox.saw(outcome.conversation, outcome.seq), entry.receipt && this.receipts.watch(outcome.conversation, outcome.seq)), this.emit("outcome", outcome);
@@ -4553,7 +4553,8 @@ var CONNECT_TIMEOUT_MS = 1e4, STABLE_MS = 5e3, LapwingClient = class extends Emi
   stopped = !0;
   restored = !1;
   abort = new AbortController();
-  movedTo;
+  /** Open to another node, and next in turn: nothing more is sent on the old connection. */
+  successor;
   tokenTimer;
   networkIsBack = () => this.reconnectNow();
   get state() {
@@ -4625,7 +4626,7 @@ var CONNECT_TIMEOUT_MS = 1e4, STABLE_MS = 5e3, LapwingClient = class extends Emi
         this.finish(this.stopped ? void 0 : error);
         return;
       }
-      if (this.movedTo !== void 0 && known) continue;
+      if (this.successor?.alive && known) continue;
       known || this.endpoints.failed(), stable && (attempt = 0);
       let retryInMs = Math.max(reconnectDelayMs(attempt, this.random), error.retryAfterMs);
       attempt += 1, this.setState({ state: "waiting", attempt, retryInMs, error }), retryInMs > 0 && await this.sleeper.sleep(retryInMs);
@@ -4634,19 +4635,23 @@ var CONNECT_TIMEOUT_MS = 1e4, STABLE_MS = 5e3, LapwingClient = class extends Emi
   }
   /** One connection from dial to close; returns, or throws, why it ended. */
   async session(attempt) {
-    let moved = this.movedTo;
-    this.movedTo = void 0;
-    let address = moved ? webSocketUrl(moved) : await this.endpoints.pick(() => this.token());
+    let moved = this.successor?.alive ? this.successor : void 0;
+    this.successor = void 0;
+    let address = moved?.address ?? await this.endpoints.pick(() => this.token());
     this.setState({ state: "connecting", attempt, address });
-    let token2 = await this.token(), connection = await Connection.open({
+    let token2 = await this.token(), connection = moved ?? await this.dial(address);
+    return this.stopped && connection.close(1e3, "closed by the application"), await this.signIn(connection, token2), connection.closed;
+  }
+  async dial(address) {
+    let { signal } = this.abort, connection = await Connection.open({
       address,
       subprotocol: this.options.subprotocol ?? "lapwing.v1.proto",
       socket: this.options.WebSocket ?? globalThis.WebSocket,
       dialTimeoutMs: this.options.dialTimeoutMs ?? 1e4,
-      signal: this.abort.signal,
+      signal,
       ...this.options.traceparent ? { traceparent: this.options.traceparent } : {}
-    });
-    return this.abort.signal.addEventListener("abort", () => connection.close(1e3, "closed by the application"), { once: !0 }), this.stopped && connection.close(1e3, "closed by the application"), await this.signIn(connection, token2), connection.closed;
+    }), stop = () => connection.close(1e3, "closed by the application");
+    return signal.addEventListener("abort", stop), connection.closed.then(() => signal.removeEventListener("abort", stop)), connection;
   }
   async signIn(connection, token2) {
     let value = {
@@ -4713,15 +4718,24 @@ var CONNECT_TIMEOUT_MS = 1e4, STABLE_MS = 5e3, LapwingClient = class extends Emi
     let last = events.at(-1);
     last && (this.options.acks ?? !0) && this.acks.move(conversation, last.seq, events.length);
   }
-  /** Another node takes over: stop sending, let answers come in, then go, at a time spread over what is left. */
+  /**
+   * Another node takes over. It is dialled first, at a time spread over what is given: if it cannot be reached, this
+   * connection is used until the server closes it. Then sending stops, answers come in, and the other one signs in.
+   */
   async move(url, withinMs) {
     let connection = this.connection;
-    if (await this.sleeper.sleep(this.random() * withinMs * 0.6), !(this.connection !== connection || !connection)) {
-      this.movedTo = url || connection.address;
-      for (let waited = 0; waited < withinMs * 0.3 && this.publisher.pending().some((entry) => entry.inFlight); waited += 20)
-        await this.sleeper.sleep(20);
-      this.connection === connection && connection.close(1e3, "moved");
+    if (!connection || this.successor || (await this.sleeper.sleep(this.random() * withinMs * 0.6), this.connection !== connection || !connection.alive)) return;
+    let next;
+    try {
+      next = await this.dial(url ? webSocketUrl(url) : connection.address);
+    } catch (error) {
+      return this.report(error, "dial");
     }
+    if (this.connection !== connection || !connection.alive) return next.close(1e3, "not needed");
+    this.successor = next;
+    for (let waited = 0; waited < withinMs * 0.3 && this.publisher.pending().some((entry) => entry.inFlight); waited += 20)
+      await this.sleeper.sleep(20);
+    this.connection === connection && connection.close(1e3, "moved");
   }
   async request(body, step) {
     if (!this.connection) throw this.failure(step, "offline", "there is no connection");
