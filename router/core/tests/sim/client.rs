@@ -129,6 +129,7 @@ fn word(outcome: &bus::PublishOutcome) -> Word {
 /// A command until it is answered.
 #[derive(Default)]
 pub(crate) struct Admin {
+    thoughts: u64,
     pub(crate) todo: Option<(String, bus::command::Body)>,
     pub(crate) flight: Option<(RequestId, u64)>,
 }
@@ -140,7 +141,13 @@ impl Admin {
             (0..n).map(|_| USERS[random.random_range(0..USERS.len())].to_owned()).collect()
         };
         let p2p = lapwing_model::kind::p2p_id("t", USERS[0], USERS[1]);
-        let (to, body) = match random.random_range(0..10) {
+        self.thoughts += 1;
+        let choice = if self.thoughts <= 3 { 0 } else { random.random_range(0..10) };
+        let (to, body) = match choice {
+            0 if self.thoughts == 3 => {
+                let ask = bus::EnsureP2p { a: USERS[0].into(), b: USERS[1].into() };
+                (p2p, bus::command::Body::EnsureP2p(ask))
+            }
             0..3 => {
                 let ask = bus::CreateGroup { name: "g".into(), members: some(random, 4), settings: None };
                 (group.to_owned(), bus::command::Body::CreateGroup(ask))

@@ -149,6 +149,9 @@ impl World {
 
     /// What anyone is told stands, valid and acknowledged, at that moment already.
     fn check_word(&mut self, router: usize, batch: &bus::PublishBatch, item: &bus::PublishItem, word: &Word) {
+        if let Word::Refused(_) = word {
+            self.turned_away.insert((batch.sender.clone(), item.client_mid.clone()));
+        }
         let Word::Published(told) = word else {
             self.counts.add(match word {
                 Word::Refused(_) => "refused",

@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
+    collections::{BTreeMap, BTreeSet, BinaryHeap},
 };
 
 use lapwing_model::{ConversationKey, Family, Op, Position, view::FAMILIES};
@@ -87,6 +87,8 @@ pub(crate) struct World {
     pub(crate) asked: BTreeMap<RequestId, Asked>,
     pub(crate) persisted: Position,
     pub(crate) refused: Vec<(String, String, String)>,
+    /// Refused for good at least once, whether or not the client heard of it: when it comes again, it may come late.
+    pub(crate) turned_away: BTreeSet<(String, String)>,
     pub(crate) shown: Vec<(String, String, u64)>,
     pub(crate) wrong: Vec<String>,
     pub(crate) counts: Counts,
@@ -123,6 +125,7 @@ impl World {
             asked: BTreeMap::new(),
             persisted: Position::default(),
             refused: Vec::new(),
+            turned_away: BTreeSet::new(),
             shown: Vec::new(),
             wrong: Vec::new(),
             counts: Counts::default(),
@@ -147,19 +150,16 @@ impl World {
 
     /// Sooner or later.
     pub(crate) fn later(&mut self, router: usize, event: Event) {
-        let most = [3, 20, 150][self.random.random_range(0..3)];
+        let most = [3, 3, 10, 20, 150][self.random.random_range(0..5)];
         self.within(most, router, event);
     }
 
     pub(crate) fn within(&mut self, most: u64, router: usize, event: Event) {
+        let most = if self.faulty { most } else { most.min(3) };
         let at = self.clock + self.random.random_range(0..=most);
         let number = self.fresh();
         self.later.push(Reverse((at, number)));
         self.events.insert(number, (router, event));
-    }
-
-    pub(crate) fn idle(&self) -> bool {
-        self.later.is_empty() && self.log.wires.is_empty()
     }
 
     /// The clock moves on, and what is due arrives.
