@@ -46,8 +46,8 @@ pub(crate) struct Config {
     #[arg(long, env = "LAPWING_BATCH_MS", default_value_t = 20)]
     pub(crate) batch_ms: u64,
 
-    /// Rows waiting for a partition's writer
-    #[arg(long, env = "LAPWING_QUEUE_ROWS", default_value_t = 4096)]
+    /// Rows waiting for all writers together
+    #[arg(long, env = "LAPWING_QUEUE_ROWS", default_value_t = 100_000)]
     pub(crate) queue_rows: usize,
 
     /// Bytes waiting for all writers together

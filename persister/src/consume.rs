@@ -133,7 +133,7 @@ impl Consumer {
     }
 
     /// Waits for room; the log is the backlog, never this process's memory. False: told to stop.
-    async fn hand_over(&self, mut taken: Taken) -> bool {
+    async fn hand_over(&mut self, mut taken: Taken) -> bool {
         let weight = taken.step.items.iter().map(|item| item.raw().len() + OVERHEAD).sum();
         loop {
             let pushing = self.queue.push_timeout(taken, weight, Duration::from_secs(1));
@@ -146,6 +146,10 @@ impl Consumer {
                 Ok(()) => return true,
                 Err(PushError::Closed(_)) => return false,
                 Err(PushError::Full(back)) => taken = back,
+            }
+            // Nothing is fetched meanwhile, and the backlog still has to be seen.
+            if let Ok(high) = self.log.latest().await {
+                self.progress.heard(high.max(0) as u64);
             }
         }
     }

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use lapwing_persister_core::{Class, class};
 use lapwing_runtime::metrics as names;
 use sqlx::{
-    Executor as _, MySql, MySqlConnection, MySqlPool,
+    ConnectOptions as _, Executor as _, MySql, MySqlConnection, MySqlPool,
     mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlPoolOptions},
     pool::PoolConnection,
 };
@@ -28,6 +28,8 @@ const WRITE: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
 /// A transaction whose process was paused or cut off in its middle is rolled back, so that its locks do not stand for hours.
 const PATIENCE: &str = "SET SESSION wait_timeout = 30";
 const READ: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY";
+/// The wait for another transaction's lock ends before this process gives the whole request up.
+const LOCKS: &str = "SET SESSION innodb_lock_wait_timeout = 5";
 /// A lease that waits for a writer's row lock is late for all the others.
 const CONTROL: &str = "SET SESSION innodb_lock_wait_timeout = 1";
 
@@ -35,7 +37,8 @@ pub(crate) fn connect_options(config: &Config) -> anyhow::Result<MySqlConnectOpt
     let options: MySqlConnectOptions = config.mysql_url.expose().parse().map_err(|error| {
         anyhow::anyhow!("LAPWING_MYSQL_URL={} is no MySQL address: {error}", config.mysql_url)
     })?;
-    Ok(options.statement_cache_capacity(256))
+    // A slow statement would be logged with all its placeholders.
+    Ok(options.statement_cache_capacity(256).disable_statement_logging())
 }
 
 impl Db {
@@ -62,7 +65,7 @@ impl Db {
                 .connect_lazy_with(options.clone())
         };
         Ok(Self {
-            write: pool(config.write_pool, &[STRICT, WRITE, PATIENCE]),
+            write: pool(config.write_pool, &[STRICT, WRITE, LOCKS, PATIENCE]),
             read: pool(config.read_pool, &[READ]),
             control: pool(CONTROL_POOL, &[STRICT, WRITE, CONTROL, PATIENCE]),
         })
@@ -133,6 +136,12 @@ pub(crate) fn class(error: &sqlx::Error) -> Class {
     }
 }
 
+/// Whether the connection on which the server said this may be used again: one to a server that has become read-only, is
+/// stopping or has killed it may not.
+pub(crate) fn leaves_connection(error: &sqlx::Error) -> bool {
+    matches!(number(error), 1205 | 1213) || class(error) != Class::Transient
+}
+
 /// Bounds a database request. A time-out drops the future together with its `Borrowed` connection, which closes it.
 pub(crate) async fn within<T>(
     limit: Duration,
@@ -145,5 +154,44 @@ pub(crate) async fn within<T>(
             let text = format!("{what}: no answer from MySQL within {} ms", limit.as_millis());
             Err(sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, text)))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use lapwing_servers::{Infra, InfraOptions};
+
+    use super::*;
+
+    // pitfalls: a cancelled `begin` handed back a connection inside an open transaction; an acknowledged row was lost.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_dropped_request_leaves_no_transaction_in_the_pool() {
+        let infra = Infra::prepare(InfraOptions::default()).await.unwrap();
+        infra.mariadb().start().await.unwrap();
+        let url = infra.mariadb().url();
+        let config = Config::parse_from(["p", "--node", "p1", "--mysql-url", &url, "--write-pool", "1"]);
+        let pool = Db::lazy(&config).unwrap().write;
+        pool.execute("CREATE TABLE x (a INT NOT NULL PRIMARY KEY)").await.unwrap();
+        for cut in 0..40u64 {
+            let half_done = async {
+                let mut borrowed = Borrowed::from(&pool, "write").await?;
+                let connection = borrowed.get()?;
+                connection.execute("START TRANSACTION").await?;
+                connection.execute("INSERT INTO x VALUES (0)").await?;
+                connection.execute("SELECT SLEEP(1)").await?;
+                borrowed.give_back();
+                Ok(())
+            };
+            let result = within(Duration::from_micros(cut * 100), "half done", half_done).await;
+            assert!(result.is_err_and(|error| class(&error) == Class::Transient));
+            let insert = sqlx::AssertSqlSafe(format!("INSERT INTO x VALUES ({})", cut + 1));
+            pool.execute(insert).await.unwrap();
+        }
+        drop(pool);
+        let fresh = MySqlPool::connect(&url).await.unwrap();
+        let rows: Vec<i32> =
+            sqlx::query_scalar("SELECT a FROM x ORDER BY a").fetch_all(&fresh).await.unwrap();
+        assert_eq!(rows, (1..=40).collect::<Vec<_>>(), "every acknowledged row, and none of the half done");
     }
 }

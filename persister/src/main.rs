@@ -40,7 +40,7 @@ async fn build(context: Context, config: Config) -> anyhow::Result<()> {
     let partitions = partitions(&context, &kafka).await;
     schema::ensure_partitions(&db, &partitions).await?;
 
-    let persister = Persister::new(context.clone(), config, db);
+    let persister = Persister::new(context.clone(), config, db, partitions.len());
     let (tasks, stop) = (&context.tasks, context.stopping());
     tasks.spawn("lease", OnError::StopService, lease::run(persister.clone(), kafka));
     let marks = watermark::run(persister.marks.clone(), nats.clone(), stop.clone());

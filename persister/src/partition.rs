@@ -107,7 +107,7 @@ impl Held {
         let progress = Progress::new(at);
         // A backlog fills it, which is not this process's illness.
         let (sender, queue) = Queue::named("consume")
-            .items(persister.config.queue_rows)
+            .items(persister.queue_rows)
             .bytes(persister.config.queue_bytes / 8)
             .budget(&persister.waiting)
             .of_one_peer()

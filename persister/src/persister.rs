@@ -22,6 +22,8 @@ pub(crate) struct Persister {
     pub(crate) config: Arc<Config>,
     pub(crate) db: Db,
     pub(crate) marks: Arc<Marks>,
+    /// Rows that may wait for one partition's writer.
+    pub(crate) queue_rows: usize,
     /// Bytes that wait for all writers together.
     pub(crate) waiting: Arc<Budget>,
     /// Every partition that this process holds.
@@ -32,7 +34,7 @@ pub(crate) struct Persister {
 }
 
 impl Persister {
-    pub(crate) fn new(context: Context, config: Arc<Config>, db: Db) -> Arc<Self> {
+    pub(crate) fn new(context: Context, config: Arc<Config>, db: Db, partitions: usize) -> Arc<Self> {
         let pace = PaceConfig {
             start: config.pace_rows,
             slow: Duration::from_millis(config.pace_slow_ms),
@@ -41,6 +43,7 @@ impl Persister {
         let pace = config.paced().then(|| Mutex::new(Pace::new(pace, Duration::ZERO)));
         Arc::new(Self {
             marks: Marks::new(context.node()),
+            queue_rows: (config.queue_rows / partitions.max(1)).max(config.batch_rows),
             waiting: Budget::new("consume_bytes", config.queue_bytes),
             partitions: Mutex::default(),
             kafka_trouble: Mutex::default(),

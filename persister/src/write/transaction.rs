@@ -98,8 +98,7 @@ impl Writer {
                 Ok(false)
             }
             Err(error) => {
-                // The server answered, so the connection is in step and may live; otherwise it is closed.
-                if db::number(&error) != 0 && connection.execute("ROLLBACK").await.is_ok() {
+                if db::leaves_connection(&error) && connection.execute("ROLLBACK").await.is_ok() {
                     borrowed.give_back();
                 }
                 Err(error)
