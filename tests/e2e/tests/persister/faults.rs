@@ -148,6 +148,36 @@ async fn an_outage_of_mysql_is_waited_out_without_a_restart() {
     within(10, "ready again", async || world.ready(0).await.0 == 200).await;
 }
 
+// R-PST-4: 1205 rolls back the statement only; the persister ends the whole transaction and tries it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_held_by_another_transaction_commits_no_half_batch() {
+    let world = World::start(1, &[]).await;
+    let room = "grp.locked";
+    let mut owner = world.feed.claim(room).await;
+    owner.send(created(room, &["alice"])).await;
+    world.wait_for_head(room, 1, 20).await;
+    let mut lock = world.sql.begin().await.unwrap();
+    sqlx::query("SELECT head FROM conversations WHERE conversation = ? FOR UPDATE")
+        .bind(room.as_bytes())
+        .execute(&mut *lock)
+        .await
+        .unwrap();
+    owner.send_all((2..=100).map(|seq| message(room, seq))).await;
+    let retries = async || {
+        let metrics = world.cluster.persister(0).metrics().await.unwrap();
+        metrics.lines().any(|line| line.starts_with("lapwing_persist_total{result=\"retry\"}"))
+    };
+    within(20, "1205 was met", retries).await;
+    assert_eq!(
+        world.rows(room).await.len(),
+        1,
+        "messages were inserted before the lock was met, and taken back"
+    );
+    lock.rollback().await.unwrap();
+    world.wait_for_head(room, 100, 20).await;
+    world.assert_exact(room, 100).await;
+}
+
 // R-PST-1: Kafka away and back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_of_kafka_is_read_over() {
