@@ -12,11 +12,12 @@ use lapwing_proto::bus::{TenantGet, TenantState, router_reply, router_request};
 use lapwing_runtime::{OnError, metrics::CACHE_TOTAL, telemetry};
 use parking_lot::Mutex;
 
-use crate::{close::Close, gateway::Gateway};
+use crate::{close::Close, gateway::Gateway, session::Session};
 
 const STALE_USABLE: Duration = Duration::from_secs(600);
 const ASK_TIMEOUT: Duration = Duration::from_secs(2);
 const CAPACITY: usize = 10_000;
+const SUSPENDED: &str = "tenant_suspended";
 
 #[derive(Default)]
 pub struct Tenants {
@@ -59,10 +60,6 @@ impl Tenants {
     /// What was changed here must be seen here at once.
     pub fn forget(&self, tenant: &str) {
         self.entries.lock().remove(tenant);
-    }
-
-    fn names(&self) -> Vec<Arc<str>> {
-        self.entries.lock().keys().cloned().collect()
     }
 }
 
@@ -125,9 +122,7 @@ pub async fn serving(gateway: &Gateway, tenant: &str) -> Result<Arc<TenantState>
         return Err(Refusal::new(Code::Unauthenticated, format!("there is no tenant {tenant}")));
     }
     if state.record.as_ref().is_some_and(|record| record.suspended) {
-        return Err(
-            Refusal::new(Code::Forbidden, format!("tenant {tenant} is suspended")).cause("tenant_suspended")
-        );
+        return Err(Refusal::new(Code::Forbidden, format!("tenant {tenant} is suspended")).cause(SUSPENDED));
     }
     Ok(state)
 }
@@ -136,11 +131,14 @@ pub async fn serving(gateway: &Gateway, tenant: &str) -> Result<Arc<TenantState>
 pub fn recheck(gateway: &Arc<Gateway>) {
     let owned = gateway.clone();
     gateway.tasks.spawn("recheck tenants", OnError::Log, async move {
-        for tenant in owned.tenants.names() {
+        let mut of_tenant: HashMap<Arc<str>, Vec<Arc<Session>>> = HashMap::new();
+        for session in owned.sessions.all() {
+            of_tenant.entry(session.tenant.clone()).or_default().push(session);
+        }
+        for (tenant, sessions) in of_tenant {
             let refusal = serving(&owned, &tenant).await.err();
-            if refusal.is_some_and(|refusal| refusal.cause == "tenant_suspended") {
-                let sessions = owned.sessions.all().into_iter().filter(|session| session.tenant == tenant);
-                sessions.for_each(|session| session.close(Close::TenantSuspended));
+            if refusal.is_some_and(|refusal| refusal.cause == SUSPENDED) {
+                sessions.iter().for_each(|session| session.close(Close::TenantSuspended));
             }
         }
     });

@@ -52,6 +52,7 @@ async fn who_may_connect() {
     world.cluster.operator_post(&path, json!({ "suspended": true })).await.expect("suspend");
     let since = Instant::now();
     let end = loop {
+        assert!(since.elapsed() < Duration::from_secs(10), "a session of a suspended tenant goes on");
         suspended.send(json!({ "id": "2", "ping": {} })).await;
         match suspended.frame().await {
             Frame::Close(code, _) => break code,
