@@ -28,7 +28,7 @@ impl Partition {
         };
         match record::follow(&mut self.at, offset, &record) {
             Verdict::Claim => self.read_claim(offset, &record, now),
-            Verdict::Valid => self.read_valid(offset, record),
+            Verdict::Valid => self.read_valid(offset, record, now),
             Verdict::Void(void) => self.read_void(&record, void, now),
         }
         self.release_acknowledged(now);
@@ -51,7 +51,7 @@ impl Partition {
         // Waiting for the own claim: read on over foreign ones.
     }
 
-    fn read_valid(&mut self, offset: u64, record: Record) {
+    fn read_valid(&mut self, offset: u64, record: Record, now: Now) {
         let own = self
             .inflight
             .front()
@@ -59,7 +59,7 @@ impl Partition {
         let entry = if own { self.inflight.pop_front().map(|first| first.entry) } else { None };
         if record::is_event(&record) {
             let record = Arc::new(record);
-            self.unreleased.push_back(Unreleased { offset, after: self.at, record, entry });
+            self.unreleased.push_back(Unreleased { offset, after: self.at, record, entry, since: now.mono });
         }
     }
 
@@ -179,7 +179,7 @@ impl Partition {
     }
 
     fn release_one(&mut self, read: Unreleased, now: Now) {
-        let Unreleased { offset, after, record, entry } = read;
+        let Unreleased { offset, after, record, entry, since: _ } = read;
         let key = record::key_of(&record);
         let conversation = self.conversation(&key, now.mono);
         conversation.release(offset, &record, entry.is_some());

@@ -74,6 +74,7 @@ pub(crate) struct Unreleased {
     pub(crate) after: Position,
     pub(crate) record: Arc<Record>,
     pub(crate) entry: Option<EntryId>,
+    pub(crate) since: u64,
 }
 
 pub(crate) enum Asker {
@@ -265,12 +266,14 @@ impl Partition {
     pub fn tick(&mut self, now: Now) {
         let silent = |since: u64| now.mono.saturating_sub(since) > self.options.readback_ms;
         let serving = matches!(self.state, State::Serving { .. } | State::Releasing { .. });
-        let lost = serving && self.inflight.front().is_some_and(|first| silent(first.since));
+        // Not read back, or read without a word on its acknowledgement.
+        let oldest = [self.inflight.front().map(|of| of.since), self.unreleased.front().map(|of| of.since)];
+        let lost = serving && oldest.into_iter().flatten().any(silent);
         let claim_lost = self.state == State::Claiming && silent(self.last_claim);
         if self.claim_due.is_some_and(|due| due <= now.mono) {
             self.claim(now);
         } else if self.claim_due.is_none() && (lost || claim_lost) {
-            self.claim_again("an own record was not read back in time", now);
+            self.claim_again("an own record was not read back or not acknowledged in time", now);
         }
         if matches!(self.state, State::Releasing { .. })
             && self.entries.is_empty()

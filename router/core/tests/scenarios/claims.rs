@@ -232,6 +232,23 @@ fn a_record_that_is_not_read_back_in_time_leads_to_one_claim() {
     assert_eq!(rig.told(sent), Told::Accepted(2));
 }
 
+// Read back, but its acknowledgement is silent: nothing else would end that.
+#[test]
+fn a_record_that_is_not_acknowledged_in_time_leads_to_a_claim_that_settles_it() {
+    let mut rig = Rig::with_group(&["alice"]);
+    let sent = rig.publish("grp.g", "alice", "m1");
+    rig.answer_lookups();
+    rig.append_all();
+    rig.read_back();
+    rig.pass(60_000);
+    assert!(rig.wire.is_empty());
+    rig.pass(1);
+    assert_eq!(rig.wire.len(), 1);
+    rig.settle();
+    assert_eq!(rig.told(sent), Told::Accepted(2));
+    assert_eq!(rig.log.iter().filter(|record| record.client_mid == "m1").count(), 1);
+}
+
 // A record nobody can parse: what follows is void for all, and the owner sequences it anew.
 #[test]
 fn an_unreadable_own_record_is_a_hole() {
