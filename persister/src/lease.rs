@@ -221,26 +221,33 @@ impl Leases {
         Ok(())
     }
 
-    /// The graceful stop: no longer listed as live, then every partition as it ends.
+    /// The graceful stop: every transaction in hand ends, then all leases go at once.
     async fn release_all(&mut self) {
         for held in self.held.values() {
             held.stop();
         }
-        if let Err(error) = db::within(LIMIT, "unregister", self.unregister()).await {
-            tracing::warn!("not unregistered: {error}");
+        for (partition, held) in &self.held {
+            held.ended().await;
+            self.persister.marks.forget(partition);
         }
-        let partitions: Vec<PartitionId> = self.held.keys().cloned().collect();
-        for partition in partitions {
-            if let Some(held) = self.held.get(&partition) {
-                held.ended().await;
-            }
-            self.forget(&partition).await;
+        match db::within(LIMIT, "release all", self.unregister()).await {
+            Ok(()) => tracing::info!(partitions = self.held.len(), "leases released"),
+            Err(error) => tracing::warn!("leases not released, they will expire: {error}"),
         }
+        self.held.clear();
+        self.persister.partitions.lock().clear();
     }
 
     async fn unregister(&self) -> Result<(), sqlx::Error> {
         let mut borrowed = Borrowed::from(&self.persister.db.control, "control").await?;
-        schema::unregister(borrowed.get()?, self.me()).await?;
+        let connection = borrowed.get()?;
+        sqlx::query(
+            "UPDATE partition_offsets SET lease_owner = '', lease_until = NOW(3) WHERE lease_owner = ?",
+        )
+        .bind(self.me().as_bytes())
+        .execute(&mut *connection)
+        .await?;
+        schema::unregister(connection, self.me()).await?;
         borrowed.give_back();
         Ok(())
     }

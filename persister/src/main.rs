@@ -33,8 +33,7 @@ async fn build(context: Context, config: Config) -> anyhow::Result<()> {
     let config = Arc::new(config);
     context.health.require("kafka");
     let db = Db::lazy(&config)?;
-    let nats =
-        Nats::connect(&config.common.nats_url, context.node(), &context.tasks, &context.health).await?;
+    context.health.require("nats");
     schema::prepare(&context, &config, &db).await?;
     let kafka = Kafka::new(&config.kafka_brokers, &format!("lapwing-{}", context.node()));
     let partitions = partitions(&context, &kafka).await;
@@ -43,12 +42,23 @@ async fn build(context: Context, config: Config) -> anyhow::Result<()> {
     let persister = Persister::new(context.clone(), config, db, partitions.len());
     let (tasks, stop) = (&context.tasks, context.stopping());
     tasks.spawn("lease", OnError::StopService, lease::run(persister.clone(), kafka));
-    let marks = watermark::run(persister.marks.clone(), nats.clone(), stop.clone());
-    tasks.spawn("watermark", OnError::StopService, marks);
-    tasks.spawn("history server", OnError::StopService, history::run(persister.clone(), nats));
+    tasks.spawn("nats", OnError::StopService, answer_on_nats(persister.clone()));
     tasks.spawn("report", OnError::Log, admin::report(persister.clone(), stop));
     admin::routes(&persister);
     Ok(())
+}
+
+/// Writing does not wait for NATS; telling how far it is, and history, do.
+async fn answer_on_nats(persister: Arc<Persister>) -> anyhow::Result<()> {
+    let (context, stop) = (&persister.context, persister.context.stopping());
+    let url = &persister.config.common.nats_url;
+    let nats = tokio::select! {
+        () = stop.cancelled() => return Ok(()),
+        nats = Nats::connect(url, context.node(), &context.tasks, &context.health) => nats?,
+    };
+    let marks = watermark::run(persister.marks.clone(), nats.clone(), stop.clone());
+    context.tasks.spawn("watermark", OnError::StopService, marks);
+    history::run(persister.clone(), nats).await
 }
 
 /// Every partition of every topic that goes to MySQL; waits until all the topics are there.

@@ -78,10 +78,15 @@ impl Progress {
         }
     }
 
-    /// The first reason stays.
+    /// The graver reason stays, whichever of the two tasks ends first.
     fn ended(&self, end: End) {
+        let grave = |end: &End| match end {
+            End::Stopped => 0,
+            End::Broken(_) => 1,
+            End::Fenced => 2,
+        };
         let mut state = self.inner.lock();
-        if state.end.is_none() || end == End::Fenced {
+        if state.end.as_ref().is_none_or(|known| grave(known) < grave(&end)) {
             state.end = Some(end);
         }
     }

@@ -178,6 +178,43 @@ async fn a_lock_held_by_another_transaction_commits_no_half_batch() {
     world.assert_exact(room, 100).await;
 }
 
+// R-REL, R-PST-4: error 1040 is waited out, never a dead letter.
+#[tokio::test(flavor = "multi_thread")]
+async fn exhausted_connections_are_waited_out() {
+    let world = World::prepare(1, &[]).await;
+    let room = "grp.many";
+    let mut owner = world.feed.claim(room).await;
+    owner.send(created(room, &["alice"])).await;
+    owner.send_all((2..=200).map(|seq| message(room, seq))).await;
+    world.cluster.start_services().await.unwrap();
+    let url = world.cluster.mariadb().url();
+    let mut taken = Vec::new();
+    while let Ok(connection) = <sqlx::MySqlConnection as sqlx::Connection>::connect(&url).await {
+        taken.push(connection);
+        assert!(taken.len() < 1000);
+    }
+    // What the persister has open is killed, and cannot be opened again.
+    let ids: Vec<i64> = sqlx::query_scalar(
+        "SELECT id FROM information_schema.processlist WHERE id <> CONNECTION_ID() ORDER BY id LIMIT 20",
+    )
+    .fetch_all(&mut taken[0])
+    .await
+    .unwrap();
+    for id in ids {
+        let _ = sqlx::query(sqlx::AssertSqlSafe(format!("KILL {id}"))).execute(&mut taken[0]).await;
+    }
+    while let Ok(connection) = <sqlx::MySqlConnection as sqlx::Connection>::connect(&url).await {
+        taken.push(connection);
+    }
+    owner.send_all((201..=400).map(|seq| message(room, seq))).await;
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    drop(taken);
+    world.wait_for_head(room, 400, 20).await;
+    world.assert_exact(room, 400).await;
+    assert_eq!(world.count("dead_letters").await, 0);
+    within(15, "ready again", async || world.ready(0).await.0 == 200).await;
+}
+
 // R-PST-1: Kafka away and back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_of_kafka_is_read_over() {

@@ -1,5 +1,6 @@
 //! Real persisters between real Kafka, MariaDB and NATS; the test writes the topics as owners would.
 
+mod bench;
 mod faults;
 mod feed;
 mod history;
