@@ -4105,13 +4105,15 @@ var Outbox = class {
     this.retryLimitMs = Math.max(windowMs - RETRY_MARGIN_MS, windowMs / 2);
   }
   get size() {
-    return this.byMid.size;
+    return this.entries().length;
   }
   has(clientMid) {
-    return this.byMid.has(clientMid);
+    let entry = this.byMid.get(clientMid);
+    return entry !== void 0 && !entry.told;
   }
+  /** Those without an outcome. */
   entries() {
-    return [...this.byMid.values()].sort((a, b) => a.order - b.order);
+    return [...this.byMid.values()].filter((entry) => !entry.told).sort((a, b) => a.order - b.order);
   }
   add(init) {
     if (this.byMid.has(init.clientMid)) throw new Error(`client_mid ${init.clientMid} is already on its way`);
@@ -4150,13 +4152,21 @@ var Outbox = class {
   accepted(clientMid, stand) {
     let entry = this.byMid.get(clientMid);
     if (!entry) return;
-    let { duplicate, ...rest } = stand, lane = this.lanes.get(laneKey(entry.target));
-    lane && Object.assign(lane, { notBefore: 0, refusals: 0, window: LANE_WINDOW }), this.settle(entry, { outcome: duplicate ? "duplicate" : "accepted", clientMid, attempts: entry.attempts, ...rest });
+    let lane = this.lanes.get(laneKey(entry.target));
+    lane && Object.assign(lane, { refusals: 0, window: Math.min(lane.window + 1, LANE_WINDOW) }), this.settle(entry, this.standing(entry, stand));
   }
-  /** The sender's own event may come before the answer, or instead of one that was lost: it stands in the log. */
+  /**
+   * The sender's own event may come before the answer, or instead of one that was lost: it stands in the log. On this
+   * connection the message still has its turn: a server that refused it for now holds back what is behind it until then.
+   */
   ownEvent(event) {
-    let { conversation, seq, n, sentAtMs } = event;
-    this.accepted(event.clientMid, { conversation, seq, n, sentAtMs, duplicate: !1 });
+    let entry = this.byMid.get(event.clientMid);
+    if (!entry || entry.told) return;
+    let { conversation, seq, n, sentAtMs } = event, outcome = this.standing(entry, { conversation, seq, n, sentAtMs, duplicate: !1 });
+    entry.inFlight || entry.held ? (entry.told = !0, this.settled.push({ entry, outcome })) : this.settle(entry, outcome);
+  }
+  standing(entry, { duplicate, ...rest }) {
+    return { outcome: duplicate ? "duplicate" : "accepted", clientMid: entry.clientMid, attempts: entry.attempts, ...rest };
   }
   /** An error answer to one attempt. */
   refused(clientMid, error, now) {
@@ -4174,12 +4184,13 @@ var Outbox = class {
     entry?.inFlight && (entry.inFlight = !1, entry.refused += 1);
   }
   disconnected() {
-    for (let entry of this.byMid.values()) entry.inFlight = !1;
+    for (let entry of [...this.byMid.values()])
+      entry.inFlight = !1, entry.held = !1, entry.told && this.remove(entry);
     for (let lane of this.lanes.values()) Object.assign(lane, { notBefore: 0, refusals: 0, window: LANE_WINDOW });
   }
   /** Settles what is too old or given up; called by `take`, and by the shell while there is no connection. */
   expire(now) {
-    for (let entry of [...this.byMid.values()])
+    for (let entry of this.entries())
       if (entry.giveUpAtMs !== void 0 && now.mono >= entry.giveUpAtMs)
         this.fail(entry, this.wordFor(entry, "gave_up", "the time given by the application is over"));
       else if (!entry.inFlight && this.ageMs(entry, now) >= this.retryLimitMs) {
@@ -4198,13 +4209,13 @@ var Outbox = class {
       let inFlight = lane.entries.filter((entry) => entry.inFlight).length;
       inFlight < lane.window && inFlight < lane.entries.length && times.push(lane.notBefore);
     }
-    for (let entry of this.byMid.values())
+    for (let entry of this.entries())
       entry.giveUpAtMs !== void 0 && times.push(entry.giveUpAtMs), entry.attempts > 0 && !entry.inFlight && times.push(now.mono + this.retryLimitMs - this.ageMs(entry, now));
     return times.length > 0 ? Math.min(...times) : void 0;
   }
   holdBack(entry, retryAfterMs, now) {
     let lane = this.lanes.get(laneKey(entry.target));
-    lane && (lane.refusals += 1, lane.window = 1, lane.notBefore = Math.max(lane.notBefore, now.mono + publishDelayMs(lane.refusals, retryAfterMs, this.random)));
+    lane && (entry.held = !0, now.mono >= lane.notBefore && (lane.refusals += 1), lane.window = 1, lane.notBefore = Math.max(lane.notBefore, now.mono + publishDelayMs(lane.refusals, retryAfterMs, this.random)));
   }
   /** Rejected only if every attempt was refused; else a copy may stand, and the code is only the reason (R-ACK-6). */
   fail(entry, error) {
@@ -4212,9 +4223,12 @@ var Outbox = class {
     this.settle(entry, { outcome, clientMid: entry.clientMid, attempts: entry.attempts, error });
   }
   settle(entry, outcome) {
+    this.remove(entry), entry.told || this.settled.push({ entry, outcome });
+  }
+  remove(entry) {
     this.byMid.delete(entry.clientMid);
     let key = laneKey(entry.target), lane = this.lanes.get(key);
-    lane && (lane.entries = lane.entries.filter((other) => other !== entry), lane.entries.length === 0 && this.lanes.delete(key)), this.settled.push({ entry, outcome });
+    lane && (lane.entries = lane.entries.filter((other) => other !== entry), lane.entries.length === 0 && this.lanes.delete(key));
   }
   wordFor(entry, name, why) {
     let last = entry.lastError;
@@ -4310,7 +4324,7 @@ var Publisher = class {
       let entry = connection ? this.outbox.take(this.io.now()) : void 0;
       if (this.settle(), !connection || !entry) return;
       try {
-        await this.write(() => this.store.set(this.prefix + entry.clientMid, toRecord(entry)));
+        await this.write(() => entry.told ? void 0 : this.store.set(this.prefix + entry.clientMid, toRecord(entry)));
       } catch (cause) {
         this.outbox.refused(entry.clientMid, storeError(cause), this.io.now());
         continue;
@@ -4351,7 +4365,7 @@ var Publisher = class {
   }
   /** Writes are made one after the other: an old state never lands on a newer one. */
   write(make) {
-    let done = this.writes.then(make);
+    let done = this.writes.then(() => make());
     return this.writes = done.catch(() => {
     }), done;
   }

@@ -7,7 +7,7 @@ interface StoredContent {
   type?: string;
 }
 
-interface Stored extends Omit<Pending, "content" | "inFlight" | "lastError" | "firstMonoMs" | "giveUpAtMs"> {
+interface Stored extends Omit<Pending, "content" | "inFlight" | "lastError" | "held" | "told" | "firstMonoMs" | "giveUpAtMs"> {
   v: 1;
   content: StoredContent;
 }

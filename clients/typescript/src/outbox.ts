@@ -26,6 +26,10 @@ export interface Pending {
   giveUpAtMs?: number;
   inFlight: boolean;
   lastError?: SdkError;
+  /** The last attempt on this connection was refused for now, or not answered. */
+  held?: boolean;
+  /** Its outcome is told: it stands in the log, but the server still waits for it to come again. */
+  told?: boolean;
 }
 
 export interface Settled {
@@ -78,15 +82,17 @@ export class Outbox {
   }
 
   get size(): number {
-    return this.byMid.size;
+    return this.entries().length;
   }
 
   has(clientMid: string): boolean {
-    return this.byMid.has(clientMid);
+    const entry = this.byMid.get(clientMid);
+    return entry !== undefined && !entry.told;
   }
 
+  /** Those without an outcome. */
   entries(): Pending[] {
-    return [...this.byMid.values()].sort((a, b) => a.order - b.order);
+    return [...this.byMid.values()].filter((entry) => !entry.told).sort((a, b) => a.order - b.order);
   }
 
   add(init: Pick<Pending, "clientMid" | "target" | "content" | "receipt" | "giveUpAtMs">): Pending {
@@ -146,16 +152,31 @@ export class Outbox {
   accepted(clientMid: string, stand: Stand): void {
     const entry = this.byMid.get(clientMid);
     if (!entry) return;
-    const { duplicate, ...rest } = stand;
     const lane = this.lanes.get(laneKey(entry.target));
-    if (lane) Object.assign(lane, { notBefore: 0, refusals: 0, window: LANE_WINDOW });
-    this.settle(entry, { outcome: duplicate ? "duplicate" : "accepted", clientMid, attempts: entry.attempts, ...rest });
+    // A lane that was refused finds its pace again step by step.
+    if (lane) Object.assign(lane, { refusals: 0, window: Math.min(lane.window + 1, LANE_WINDOW) });
+    this.settle(entry, this.standing(entry, stand));
   }
 
-  /** The sender's own event may come before the answer, or instead of one that was lost: it stands in the log. */
+  /**
+   * The sender's own event may come before the answer, or instead of one that was lost: it stands in the log. On this
+   * connection the message still has its turn: a server that refused it for now holds back what is behind it until then.
+   */
   ownEvent(event: LapwingEvent): void {
+    const entry = this.byMid.get(event.clientMid);
+    if (!entry || entry.told) return;
     const { conversation, seq, n, sentAtMs } = event;
-    this.accepted(event.clientMid, { conversation, seq, n, sentAtMs, duplicate: false });
+    const outcome = this.standing(entry, { conversation, seq, n, sentAtMs, duplicate: false });
+    if (entry.inFlight || entry.held) {
+      entry.told = true;
+      this.settled.push({ entry, outcome });
+    } else {
+      this.settle(entry, outcome);
+    }
+  }
+
+  private standing(entry: Pending, { duplicate, ...rest }: Stand): PublishOutcome {
+    return { outcome: duplicate ? "duplicate" : "accepted", clientMid: entry.clientMid, attempts: entry.attempts, ...rest };
   }
 
   /** An error answer to one attempt. */
@@ -190,13 +211,17 @@ export class Outbox {
   }
 
   disconnected(): void {
-    for (const entry of this.byMid.values()) entry.inFlight = false;
+    for (const entry of [...this.byMid.values()]) {
+      entry.inFlight = false;
+      entry.held = false;
+      if (entry.told) this.remove(entry);
+    }
     for (const lane of this.lanes.values()) Object.assign(lane, { notBefore: 0, refusals: 0, window: LANE_WINDOW });
   }
 
   /** Settles what is too old or given up; called by `take`, and by the shell while there is no connection. */
   expire(now: Now): void {
-    for (const entry of [...this.byMid.values()]) {
+    for (const entry of this.entries()) {
       if (entry.giveUpAtMs !== undefined && now.mono >= entry.giveUpAtMs) {
         this.fail(entry, this.wordFor(entry, "gave_up", "the time given by the application is over"));
       } else if (!entry.inFlight && this.ageMs(entry, now) >= this.retryLimitMs) {
@@ -220,7 +245,7 @@ export class Outbox {
       // Also one that has become due since the last `take`: its time must not pass unseen.
       if (inFlight < lane.window && inFlight < lane.entries.length) times.push(lane.notBefore);
     }
-    for (const entry of this.byMid.values()) {
+    for (const entry of this.entries()) {
       if (entry.giveUpAtMs !== undefined) times.push(entry.giveUpAtMs);
       if (entry.attempts > 0 && !entry.inFlight) times.push(now.mono + this.retryLimitMs - this.ageMs(entry, now));
     }
@@ -230,7 +255,9 @@ export class Outbox {
   private holdBack(entry: Pending, retryAfterMs: number, now: Now): void {
     const lane = this.lanes.get(laneKey(entry.target));
     if (!lane) return;
-    lane.refusals += 1;
+    entry.held = true;
+    // What was refused behind the first belongs to the same round.
+    if (now.mono >= lane.notBefore) lane.refusals += 1;
     lane.window = 1;
     lane.notBefore = Math.max(lane.notBefore, now.mono + publishDelayMs(lane.refusals, retryAfterMs, this.random));
   }
@@ -242,6 +269,11 @@ export class Outbox {
   }
 
   private settle(entry: Pending, outcome: PublishOutcome): void {
+    this.remove(entry);
+    if (!entry.told) this.settled.push({ entry, outcome });
+  }
+
+  private remove(entry: Pending): void {
     this.byMid.delete(entry.clientMid);
     const key = laneKey(entry.target);
     const lane = this.lanes.get(key);
@@ -249,7 +281,6 @@ export class Outbox {
       lane.entries = lane.entries.filter((other) => other !== entry);
       if (lane.entries.length === 0) this.lanes.delete(key);
     }
-    this.settled.push({ entry, outcome });
   }
 
   private wordFor(entry: Pending, name: string, why: string): SdkError {

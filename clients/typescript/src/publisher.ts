@@ -98,7 +98,7 @@ export class Publisher {
       this.settle();
       if (!connection || !entry) return;
       try {
-        await this.write(() => this.store.set(this.prefix + entry.clientMid, toRecord(entry)));
+        await this.write(() => (entry.told ? undefined : this.store.set(this.prefix + entry.clientMid, toRecord(entry))));
       } catch (cause) {
         this.outbox.refused(entry.clientMid, storeError(cause), this.io.now());
         continue;
@@ -159,7 +159,7 @@ export class Publisher {
 
   /** Writes are made one after the other: an old state never lands on a newer one. */
   private write(make: () => Promise<void> | undefined): Promise<void> {
-    const done = this.writes.then(make);
+    const done = this.writes.then(() => make());
     this.writes = done.catch(() => {});
     return done;
   }

@@ -88,7 +88,7 @@ test("a refusal holds back what was sent behind it, and the lane goes again in o
   assert.equal(box.take(at(2_000))?.clientMid, "a");
   assert.equal(box.take(at(2_000)), undefined, "one at a time until one is accepted");
   box.accepted("a", stand);
-  assert.deepEqual([box.take(at(2_010)), box.take(at(2_010))].map((entry) => entry?.clientMid), ["b", "c"]);
+  assert.deepEqual([box.take(at(2_010)), box.take(at(2_010))].map((entry) => entry?.clientMid), ["b", "c"], "then two, and so on");
 });
 
 test("lanes do not wait for each other", () => {
@@ -186,6 +186,20 @@ test("the sender's own event settles a message whose answer was lost", () => {
   box.ownEvent({ ...event, body: { case: "message", content: { text: "a" } } });
   assert.equal(box.drain()[0]?.outcome.outcome, "accepted");
   assert.equal(box.size, 0);
+  box.refused("a", refusal(503, 100), at(5));
+  assert.equal(box.take(at(500))?.clientMid, "a", "the server that refused it waits for it to come again");
+  box.accepted("a", { ...stand, duplicate: true });
+  assert.deepEqual(box.drain(), [], "its outcome is told once");
+  assert.equal(box.take(at(9_000)), undefined);
+});
+
+test("a message that stands is not sent on another connection", () => {
+  const box = outbox("a");
+  box.take(at(0));
+  const event = { conversation: "grp.x", seq: 4, n: 3, sender: "alice", device: "d", clientMid: "a", sentAtMs: 1, traceparent: "" };
+  box.ownEvent({ ...event, body: { case: "message", content: { text: "a" } } });
+  box.disconnected();
+  assert.equal(box.take(at(1)), undefined);
 });
 
 test("an attempt that never left the process leaves no doubt behind", () => {
