@@ -361,11 +361,12 @@ async fn watch_health(nats: Nats, health: Health, url: String, events: Arc<Event
         let made = nats.inner.client.statistics().connects.load(Ordering::Relaxed);
         // An event can be lost when the client's event queue is full; its counter cannot.
         events.connects.send_if_modified(|count| std::mem::replace(count, made.max(*count)) < made);
-        let state = nats
-            .round_trip()
-            .await
-            .map_err(|error| format!("{url}: {error} {}", events.trouble.lock()).trim_end().to_owned());
-        health.set("nats", state);
+        let state = tokio::select! {
+            () = stop.cancelled() => return,
+            state = nats.round_trip() => state,
+        };
+        let told = |error| format!("{url}: {error} {}", events.trouble.lock()).trim_end().to_owned();
+        health.set("nats", state.map_err(told));
     }
 }
 

@@ -296,7 +296,10 @@ async fn watch(redis: Redis, tasks: Tasks, health: Health) {
         // An instance that was away may have come back with other settings.
         let state = match ping {
             Ok(_) if safe => Ok(()),
-            Ok(_) => redis.probe().await,
+            Ok(_) => tokio::select! {
+                () = stop.cancelled() => return,
+                state = redis.probe() => state,
+            },
             Err(error) => Err(format!("{} at {}", error, redis.inner.shown)),
         };
         safe = state.is_ok();

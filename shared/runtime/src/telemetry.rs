@@ -113,7 +113,11 @@ impl Telemetry {
 }
 
 fn log_panics() {
-    std::panic::set_hook(Box::new(|info| {
+    let plain = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if !tracing::enabled!(tracing::Level::ERROR) {
+            return plain(info);
+        }
         let place = info.location().map(ToString::to_string).unwrap_or_default();
         let text = info.payload_as_str().unwrap_or("without a text");
         tracing::error!(place, "panicked: {text}");

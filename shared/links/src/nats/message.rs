@@ -7,6 +7,8 @@ use super::{Nats, RequestError, TRACEPARENT};
 
 pub struct Message {
     pub payload: Bytes,
+    /// Bytes on the wire, headers included.
+    pub(super) length: usize,
     subject: Subject,
     reply: Option<Subject>,
     headers: Option<HeaderMap>,
@@ -17,6 +19,7 @@ impl Message {
     pub(super) fn new(message: async_nats::Message, nats: Nats) -> Self {
         Self {
             payload: message.payload,
+            length: message.length,
             subject: message.subject,
             reply: message.reply,
             headers: message.headers,

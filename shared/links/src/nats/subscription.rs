@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use futures::StreamExt;
 use lapwing_runtime::queue::{PushError, Queue, Receiver, Sender};
@@ -103,7 +104,8 @@ async fn drain(
     end: CancellationToken,
     subject: String,
 ) -> anyhow::Result<()> {
-    static FULL: Throttle = Throttle::every_ms(1000);
+    let keep =
+        |message: async_nats::Message| keep(&queue, &lost, &subject, Message::new(message, nats.clone()));
     loop {
         let message = tokio::select! {
             biased;
@@ -113,23 +115,39 @@ async fn drain(
         let Some(message) = message else {
             anyhow::bail!("the subscription to {subject} ended by itself");
         };
-        let weight = message.length;
-        match queue.try_push(Message::new(message, nats.clone()), weight) {
-            Ok(()) => {}
-            Err(PushError::Full(_)) => {
-                queue.count_drop();
-                lost.fetch_add(1, Ordering::Relaxed);
-                if let Some(suppressed) = FULL.pass() {
-                    tracing::warn!(
-                        subject,
-                        suppressed,
-                        "the queue behind this subscription is full, messages are dropped"
-                    );
-                }
-            }
-            Err(PushError::Closed(_)) => break,
+        if !keep(message) {
+            break;
         }
     }
-    let _ = tokio::time::timeout(std::time::Duration::from_millis(200), subscriber.unsubscribe()).await;
+    // What the client has already taken from the server belongs to us: a queue group would not give it to anybody else.
+    let rest = async {
+        let _ = subscriber.unsubscribe().await;
+        while let Some(message) = subscriber.next().await {
+            keep(message);
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_millis(200), rest).await;
     Ok(())
+}
+
+/// False once nobody takes from the queue any more.
+fn keep(queue: &Sender<Message>, lost: &AtomicU64, subject: &str, message: Message) -> bool {
+    static FULL: Throttle = Throttle::every_ms(1000);
+    let weight = message.length;
+    match queue.try_push(message, weight) {
+        Ok(()) => true,
+        Err(PushError::Full(_)) => {
+            queue.count_drop();
+            lost.fetch_add(1, Ordering::Relaxed);
+            if let Some(suppressed) = FULL.pass() {
+                tracing::warn!(
+                    subject,
+                    suppressed,
+                    "the queue behind this subscription is full, messages are dropped"
+                );
+            }
+            true
+        }
+        Err(PushError::Closed(_)) => false,
+    }
 }
