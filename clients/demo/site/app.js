@@ -4405,8 +4405,8 @@ var Receipts = class {
     seqs.add(seq), this.watched.set(conversation, seqs), this.schedule();
   }
   heard(persisted) {
-    let done = [...persisted.seqs, ...persisted.deadLettered];
-    this.settle(persisted.conversation, (seq) => seq <= persisted.persistedSeq || done.includes(seq)), this.emit(persisted);
+    let done = [...persisted.seqs, ...persisted.deadLettered], missed = this.settle(persisted.conversation, (seq) => seq <= persisted.persistedSeq || done.includes(seq)).filter((seq) => !done.includes(seq));
+    this.emit({ ...persisted, seqs: [...persisted.seqs, ...missed] });
   }
   /** A new connection: ask soon. */
   resume() {

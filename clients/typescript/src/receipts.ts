@@ -27,8 +27,9 @@ export class Receipts {
 
   heard(persisted: Persisted): void {
     const done = [...persisted.seqs, ...persisted.deadLettered];
-    this.settle(persisted.conversation, (seq) => seq <= persisted.persistedSeq || done.includes(seq));
-    this.emit(persisted);
+    const settled = this.settle(persisted.conversation, (seq) => seq <= persisted.persistedSeq || done.includes(seq));
+    const missed = settled.filter((seq) => !done.includes(seq));
+    this.emit({ ...persisted, seqs: [...persisted.seqs, ...missed] });
   }
 
   /** A new connection: ask soon. */

@@ -8,6 +8,8 @@ export interface Cluster {
   url: string;
   /** Restarts the gateway behind `url`; absent if the caller gave an address only. */
   restartGateway?: () => Promise<void>;
+  /** kill -9 of a router, and its start; absent likewise. */
+  killRouter?: () => Promise<void>;
   stop: () => Promise<void>;
 }
 
@@ -28,8 +30,13 @@ export async function findCluster(): Promise<Cluster> {
     const { endpoints } = JSON.parse(readFileSync(state, "utf8")) as State;
     const address = endpoints.gateways[0]?.client_url;
     if (!address) throw new Error(`no gateway in ${state}`);
-    const restart = dev ? { restartGateway: async () => void (await run(dev, ["process", "restart", "g1"])) } : {};
-    return { url: httpUrl(address), stop: async () => {}, ...restart };
+    if (!dev) return { url: httpUrl(address), stop: async () => {} };
+    const restartGateway = async (): Promise<void> => void (await run(dev, ["process", "restart", "g1"]));
+    const killRouter = async (): Promise<void> => {
+      await run(dev, ["process", "kill", "r1"]);
+      await run(dev, ["process", "start", "r1"]);
+    };
+    return { url: httpUrl(address), stop: async () => {}, restartGateway, killRouter };
   }
   if (url) return { url: httpUrl(url), stop: async () => {} };
   if (command) return startCluster(command);
