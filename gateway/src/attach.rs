@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::future::join_all;
+use futures::{StreamExt, future::join_all, stream};
 use lapwing_gateway_core::room::{Attach, Attached as Place};
 use lapwing_model::{Code, ConversationKey, PartitionId, Refusal};
 use lapwing_proto::{
@@ -26,6 +26,8 @@ use crate::{
 
 /// Conversations in one request to an owner.
 const CHUNK: usize = 500;
+/// Withdrawals under way at the same time.
+const DETACHES: usize = 32;
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(5);
 const NOT_READY_PAUSE: Duration = Duration::from_millis(50);
 
@@ -315,19 +317,24 @@ pub async fn withdraw(gateway: &Arc<Gateway>) {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(Duration::from_secs(1)) => {}
         }
-        while let Some(due) = gateway.hub.expire(Instant::now(), || gateway.interest.next()) {
-            let Some((key, counter)) = due else { continue };
-            let Some(partition) = gateway.hub.partition(&key) else { continue };
-            let detach = Detach {
-                node: gateway.node.to_string(),
-                incarnation: gateway.incarnation,
-                counter,
-                tenant: key.tenant.to_string(),
-                conversation: key.conversation.to_string(),
-            };
-            // Lost, it costs the owner one ignored message per event until a new owner asks.
-            let body = router_request::Body::Detach(detach);
-            gateway.routers.try_owner(&partition, &body, "", Duration::from_secs(1)).await;
+        let mut due = Vec::new();
+        while let Some(expired) = gateway.hub.expire(Instant::now(), || gateway.interest.next()) {
+            due.extend(expired);
         }
+        stream::iter(due).for_each_concurrent(DETACHES, |(key, counter)| detach(gateway, key, counter)).await;
     }
+}
+
+async fn detach(gateway: &Gateway, key: ConversationKey, counter: u64) {
+    let Some(partition) = gateway.hub.partition(&key) else { return };
+    let detach = Detach {
+        node: gateway.node.to_string(),
+        incarnation: gateway.incarnation,
+        counter,
+        tenant: key.tenant.to_string(),
+        conversation: key.conversation.to_string(),
+    };
+    // Lost, it costs the owner one ignored message per event until a new owner asks.
+    let body = router_request::Body::Detach(detach);
+    gateway.routers.try_owner(&partition, &body, "", Duration::from_secs(1)).await;
 }

@@ -13,7 +13,7 @@ use lapwing_proto::{
     Message as _,
     client::{Event, GapReason},
 };
-use lapwing_runtime::{OnError, telemetry};
+use lapwing_runtime::{OnError, telemetry, throttle::Throttle};
 
 use crate::{attach, close::Close, gateway::Gateway, history, limits, session::Session};
 
@@ -24,6 +24,8 @@ const SOON: Duration = Duration::from_millis(200);
 const ATTEMPTS: u32 = 25;
 /// Attempts in which a hole stays a hole before it is told as a gap.
 const HOLE_ATTEMPTS: u32 = 8;
+
+static BEHIND: Throttle = Throttle::every_ms(1000);
 
 fn pause(attempt: u32) -> Duration {
     Duration::from_millis((50 << attempt.min(6)).min(2000))
@@ -125,8 +127,10 @@ async fn catch_up(gateway: &Arc<Gateway>, key: &ConversationKey, session: &Arc<S
         };
         attempt = if progressed { 0 } else { attempt + 1 };
         if attempt > ATTEMPTS {
-            tracing::warn!(tenant = %key.tenant, conversation = %key.conversation, from, to,
-                user = %session.user, "a session cannot be brought up to date and begins anew");
+            if let Some(suppressed) = BEHIND.pass() {
+                tracing::warn!(tenant = %key.tenant, conversation = %key.conversation, from, to, suppressed,
+                    user = %session.user, "a session cannot be brought up to date and begins anew");
+            }
             return session.close(Close::NotReady);
         }
         if attempt > 0 {

@@ -131,6 +131,7 @@ fn new_session(
         expires_at: AtomicU64::new(identity.expires_at),
         last_heard: AtomicU64::new(mono_ms()),
         requests: AtomicU64::new(0),
+        answering: Default::default(),
     })
 }
 

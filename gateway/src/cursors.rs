@@ -45,7 +45,11 @@ async fn send(gateway: &Gateway, partition: &PartitionId, lot: &[(ConversationKe
     let cursors = lot.iter().map(|(_, cursor)| cursor.clone()).collect();
     let body = router_request::Body::Cursors(CursorBatch { cursors });
     if let Err(refusal) = gateway.routers.ask_owner(partition, body, "", SEND_TIMEOUT).await {
-        tracing::debug!(%partition, "cursors stay here for now: {refusal}");
+        tracing::debug!(%partition, "cursors were not taken: {refusal}");
+        if !refusal.code.line().temporary {
+            // One of them names a conversation that is not the user's any more; the others were stored.
+            return;
+        }
         let mut waiting = gateway.cursors.lock();
         for (key, cursor) in lot {
             waiting.merge(key, &Arc::from(cursor.user.as_str()), cursor.read_seq, cursor.delivered_seq);

@@ -22,6 +22,7 @@ use lapwing_proto::{
 use lapwing_runtime::{
     OnError, metrics,
     queue::{Queue, Receiver, Sender},
+    telemetry,
 };
 
 use crate::{attach, catch_up, gateway::Gateway, session::Seat};
@@ -158,6 +159,8 @@ fn handle_event(
             return DeliverResult::PeerRejected;
         }
     };
+    let span = tracing::debug_span!("deliver", tenant = %key.tenant, conversation = %key.conversation, seq);
+    let _span = (!span.is_disabled()).then(|| telemetry::span_from(&frame.traceparent, span).entered());
     with(gateway, key, |room, effects| {
         room.handle_event(&frame, effects);
         for user in left {

@@ -32,7 +32,7 @@ pub async fn run(gateway: Arc<Gateway>) {
     });
     stream::iter(moves).buffer_unordered(usize::MAX).collect::<Vec<()>>().await;
     let deadline = Instant::now() + GOODBYES;
-    while gateway.sessions.len() > 0 && Instant::now() < deadline {
+    while gateway.sessions.count() > 0 && Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     cursors::flush(&gateway).await;

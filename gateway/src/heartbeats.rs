@@ -61,14 +61,19 @@ async fn hear_routers(gateway: Arc<Gateway>, mut beats: Subscription) {
 }
 
 fn moved(gateway: &Arc<Gateway>, changed: Vec<PartitionId>) {
+    let mut lost = Vec::new();
     for partition in changed {
         match gateway.routers.owner(&partition) {
             Some(owner) => {
                 tracing::debug!(%partition, router = %owner.router, epoch = owner.epoch, "owner");
                 attach::announce_partition(gateway, partition);
             }
-            None => tracing::warn!(%partition, "no router serves this partition"),
+            None => lost.push(partition.to_string()),
         }
+    }
+    if !lost.is_empty() {
+        lost.sort();
+        tracing::warn!(partitions = lost.join(" "), "no router serves these partitions");
     }
 }
 

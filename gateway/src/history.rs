@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lapwing_gateway_core::page::{self, Hot, Page, Query};
+use lapwing_gateway_core::page::{self, Deep, Hot, PAGE_BYTES, Page, Query};
 use lapwing_links::nats::{RequestError, TRACEPARENT};
 use lapwing_model::{Code, ConversationKey, Member, Refusal};
 use lapwing_proto::{
@@ -116,7 +116,7 @@ async fn read_once(gateway: &Gateway, ask: Ask<'_>) -> Result<Read, Refusal> {
     };
     let deep = match ask.query.deep(span, &hot) {
         Some(query) => archived(gateway, ask, query).await?,
-        None => Vec::new(),
+        None => Deep::default(),
     };
     let page = ask.query.merge(span, deep, &hot);
     Ok(Read { hot, page, outside })
@@ -172,17 +172,31 @@ async fn of_view(gateway: &Gateway, ask: Ask<'_>) -> Result<Hot, lapwing_views::
     let HotPage { header, persisted_seq, member, lowest, events } = page;
     let lowest = if lowest == 0 { header.head + 1 } else { lowest };
     let events = events.into_iter().filter_map(|event| Event::decode(event).ok()).collect();
-    Ok(Hot { head: header.head, n: header.n, persisted_seq, member, lowest, events })
+    Ok(Hot { head: header.head, n: header.n, persisted_seq, member, lowest, events, cut: false })
 }
 
 async fn of_owner(gateway: &Gateway, ask: Ask<'_>) -> Result<Hot, Refusal> {
     let Query { from, to, limit, newest } = ask.query;
     if !newest {
-        return fetch(gateway, ask, from.saturating_sub(1), limit).await;
+        let mut hot = fetch(gateway, ask, from.saturating_sub(1), limit).await?;
+        let last = hot.events.last().map_or(u64::MAX, |event| event.seq);
+        hot.cut = last < to.min(hot.head) && hot.events.len() < limit as usize;
+        return Ok(hot);
     }
     let position = fetch(gateway, ask, u64::MAX, 0).await?;
     let last = to.min(position.head);
-    fetch(gateway, ask, last.saturating_sub(u64::from(limit)).max(from.saturating_sub(1)), limit).await
+    let mut count = u64::from(limit);
+    loop {
+        let mut hot =
+            fetch(gateway, ask, last.saturating_sub(count).max(from.saturating_sub(1)), count as u32).await?;
+        // An answer over the owner's limit of bytes lacks the newest ones: then fewer are asked for.
+        let whole = hot.events.last().is_none_or(|event| event.seq >= last);
+        if whole || count <= 1 {
+            hot.cut = count < u64::from(limit);
+            return Ok(hot);
+        }
+        count /= 2;
+    }
 }
 
 async fn fetch(gateway: &Gateway, ask: Ask<'_>, after: u64, limit: u32) -> Result<Hot, Refusal> {
@@ -211,6 +225,7 @@ async fn fetch(gateway: &Gateway, ask: Ask<'_>, after: u64, limit: u32) -> Resul
         member: ask.user.and(member),
         lowest: reply.events.first().map_or(reply.head + 1, |event| event.seq),
         events: reply.events,
+        cut: false,
     })
 }
 
@@ -219,12 +234,42 @@ fn not_ready(key: &ConversationKey, why: &str) -> Refusal {
         .retry_after(200)
 }
 
-/// Rows of MySQL, by any persister.
-async fn archived(gateway: &Gateway, ask: Ask<'_>, query: Query) -> Result<Vec<Event>, Refusal> {
+/// Rows of MySQL, by any persister: asked on while its answers are cut short for their bytes, up to a page's.
+async fn archived(gateway: &Gateway, ask: Ask<'_>, mut query: Query) -> Result<Deep, Refusal> {
     let slot = tokio::time::timeout(Duration::from_secs(1), gateway.deep.acquire()).await;
     let Ok(Ok(_slot)) = slot else {
         return Err(Refusal::new(Code::Busy, "too many old pages are being read").retry_after(500));
     };
+    let mut deep = Deep::default();
+    let mut bytes = 0;
+    loop {
+        let rows = rows(gateway, ask, query).await?;
+        let (Some(first), Some(last)) = (rows.first().map(|row| row.seq), rows.last().map(|row| row.seq))
+        else {
+            break;
+        };
+        bytes += rows.iter().map(|row| row.encoded_len()).sum::<usize>();
+        query.limit = query.limit.saturating_sub(rows.len() as u32);
+        let at_end = if query.newest { first <= query.from } else { last >= query.to };
+        if query.newest {
+            query.to = first - 1;
+            deep.events.splice(0..0, rows);
+        } else {
+            query.from = last + 1;
+            deep.events.extend(rows);
+        }
+        if at_end || query.limit == 0 {
+            break;
+        }
+        if bytes >= PAGE_BYTES {
+            deep.cut = true;
+            break;
+        }
+    }
+    Ok(deep)
+}
+
+async fn rows(gateway: &Gateway, ask: Ask<'_>, query: Query) -> Result<Vec<Event>, Refusal> {
     let request = PersisterHistory {
         tenant: ask.key.tenant.to_string(),
         conversation: ask.key.conversation.to_string(),

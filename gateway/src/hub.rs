@@ -100,7 +100,7 @@ impl Hub {
         PartitionId::of(key, self.partitions)
     }
 
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 

@@ -97,7 +97,7 @@ pub async fn beat(gateway: Arc<Gateway>) {
         let beat = GatewayHeartbeat {
             node: gateway.node.to_string(),
             incarnation: gateway.incarnation,
-            sessions: gateway.sessions.len() as u32,
+            sessions: gateway.sessions.count() as u32,
             public_url: gateway.config.public_url(),
             draining: gateway.draining.load(Ordering::Relaxed),
         };

@@ -49,7 +49,7 @@ impl Sessions {
         self.ids.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.by_id.read().len()
     }
 
@@ -95,7 +95,7 @@ impl Sessions {
         user.sessions.push(session.clone());
         drop(users);
         self.by_id.write().insert(session.id, session.clone());
-        metrics::gauge!(CONNECTIONS_ACTIVE).set(self.len() as f64);
+        metrics::gauge!(CONNECTIONS_ACTIVE).set(self.count() as f64);
         Ok(replaced)
     }
 
@@ -110,7 +110,7 @@ impl Sessions {
         }
         drop(users);
         self.by_id.write().remove(&session.id);
-        metrics::gauge!(CONNECTIONS_ACTIVE).set(self.len() as f64);
+        metrics::gauge!(CONNECTIONS_ACTIVE).set(self.count() as f64);
     }
 }
 

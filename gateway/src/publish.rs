@@ -33,7 +33,15 @@ struct State {
 
 /// Who waits for the outcome.
 pub enum Waiter {
-    Frame { session: Arc<Session>, id: u64, traceparent: String, since: Instant, kind: &'static str },
+    Frame {
+        session: Arc<Session>,
+        id: u64,
+        traceparent: String,
+        since: Instant,
+        kind: &'static str,
+        /// Ends with the answer.
+        span: tracing::Span,
+    },
     Call(oneshot::Sender<Result<Published, Refusal>>),
 }
 
@@ -83,6 +91,9 @@ fn admit(
     since: Instant,
 ) -> Result<(), Refusal> {
     let conversation = target(&session.tenant, &session.user, publish.target.as_ref())?;
+    let span = tracing::debug_span!("publish", tenant = %session.tenant, conversation, user = %session.user,
+        client_mid = publish.client_mid);
+    let traceparent = &telemetry::continue_trace(&span, traceparent);
     let item = check(gateway, publish, traceparent)?;
     let key = session.key(&conversation);
     let route = route(gateway, &key, &session.user, &session.device, &session.name, false)?;
@@ -95,8 +106,14 @@ fn admit(
         return Err(refusal);
     }
     let kind = Kind::of_conversation(&key.conversation).map_or("none", Kind::name);
-    let waiter =
-        Waiter::Frame { session: session.clone(), id, traceparent: traceparent.to_owned(), since, kind };
+    let waiter = Waiter::Frame {
+        session: session.clone(),
+        id,
+        traceparent: traceparent.to_owned(),
+        since,
+        kind,
+        span,
+    };
     state.lane.push(waiter, item);
     if !state.driven {
         state.driven = true;
@@ -286,7 +303,8 @@ async fn send(
 fn tell((waiter, outcome): Answer<Waiter>) {
     match waiter {
         Waiter::Call(tell) => drop(tell.send(outcome)),
-        Waiter::Frame { session, id, traceparent, since, kind } => {
+        Waiter::Frame { session, id, traceparent, since, kind, span } => {
+            let _span = span.entered();
             let result = match &outcome {
                 Ok(published) if published.outcome() == client::Outcome::Duplicate => "duplicate",
                 Ok(_) => "accepted",

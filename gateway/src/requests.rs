@@ -120,7 +120,7 @@ fn beside(gateway: &Arc<Gateway>, session: &Arc<Session>, id: u64, traceparent: 
         };
         let body =
             answer.unwrap_or_else(|refusal| Body::Error(refusal.to_wire(telemetry::trace_id(&traceparent))));
-        session.answer(id, body);
+        session.answer_with_room(id, body).await;
         session.requests.fetch_sub(1, Ordering::AcqRel);
     });
 }

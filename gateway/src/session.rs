@@ -6,6 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -44,6 +45,7 @@ pub struct Session {
     pub expires_at: AtomicU64,
     pub last_heard: AtomicU64,
     pub requests: AtomicU64,
+    pub answering: tokio::sync::Mutex<()>,
 }
 
 /// The way out to one socket: a queue bounded in bytes, and the word to close.
@@ -121,6 +123,15 @@ impl Session {
 
     pub fn answer(&self, id: u64, body: Body) {
         self.out.push(server_frame(&ServerFrame { id, body: Some(body) }, self.encoding));
+    }
+
+    /// For large answers: one at a time, and only once the reader has taken enough of what is queued.
+    pub async fn answer_with_room(&self, id: u64, body: Body) {
+        let _one = self.answering.lock().await;
+        while !self.out.has_room() && !self.is_closing() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        self.answer(id, body);
     }
 
     pub fn close(&self, close: Close) {

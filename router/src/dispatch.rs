@@ -118,12 +118,12 @@ impl Dispatcher {
             Dispatch::Released(released) => self.released(&released),
             Dispatch::Receipt { key, receipt } => {
                 if !receipt.senders.is_empty() {
-                    self.to_interested(&key, 0, 0, deliver_item::Body::Receipt(receipt), Vec::new());
+                    self.send_to_interested(&key, 0, 0, deliver_item::Body::Receipt(receipt), Vec::new());
                 }
             }
             Dispatch::Cursor(cursor) => {
                 let key = ConversationKey::new(cursor.tenant.as_str(), cursor.conversation.as_str());
-                self.to_interested(&key, 0, 0, deliver_item::Body::Cursor(cursor), Vec::new());
+                self.send_to_interested(&key, 0, 0, deliver_item::Body::Cursor(cursor), Vec::new());
             }
             Dispatch::Interest { hash, node, incarnation, counter } => {
                 self.interest.add(hash, &node, incarnation, counter);
@@ -156,7 +156,7 @@ impl Dispatcher {
             }
         }
         let body = deliver_item::Body::Event(released.event.clone());
-        self.to_interested(&released.key, record.seq, record.n, body, left);
+        self.send_to_interested(&released.key, record.seq, record.n, body, left);
         if joined {
             self.announce(released);
         }
@@ -165,7 +165,7 @@ impl Dispatcher {
         stage.done("ok");
     }
 
-    fn to_interested(
+    fn send_to_interested(
         &mut self,
         key: &ConversationKey,
         seq: u64,

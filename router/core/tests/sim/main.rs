@@ -1,5 +1,6 @@
 //! Random schedules against the real owner: three routers, one partition, its views, and clients that retry. Each run is a
 //! function of its seed. `LAPWING_SIM_RUNS` runs more of them, `LAPWING_SIM_SEED` begins elsewhere.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod client;
 mod faults;

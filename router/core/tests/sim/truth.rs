@@ -16,11 +16,14 @@ use crate::{log::Log, view::View};
 /// A user's times in a conversation: from, to (0 = still there).
 pub(crate) type Times = BTreeMap<(String, String), Vec<(u64, u64)>>;
 
+/// (sender, client_mid) → where it stands: conversation, seq, text.
+type ByMid = BTreeMap<(String, String), Vec<(String, u64, String)>>;
+
 #[derive(Default)]
 pub(crate) struct Truth {
     pub(crate) heads: BTreeMap<String, Header>,
     pub(crate) times: Times,
-    pub(crate) by_mid: BTreeMap<(String, String), Vec<(String, u64, String)>>,
+    pub(crate) by_mid: ByMid,
     read: BTreeMap<(String, String), (u64, u64)>,
     mids: BTreeMap<[u8; 16], MidEntry>,
     peers: BTreeSet<String>,

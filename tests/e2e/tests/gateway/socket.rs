@@ -77,7 +77,7 @@ impl Socket {
     pub(crate) async fn answer(&mut self, id: u64) -> Value {
         loop {
             let frame = self.next().await;
-            if frame["id"] == id.to_string() {
+            if frame["id"].as_str() == Some(&id.to_string()) {
                 return frame;
             }
         }

@@ -104,7 +104,8 @@ async fn what_was_not_sent_never_arrives() {
         (connect(infra.nats().url(), &service).await, connect(infra.nats().url(), &service).await);
     let seen = echo(&listener, &service, "lw.t.ledger").await;
 
-    let outcomes: Arc<Mutex<Vec<(Bytes, Result<Bytes, RequestError>)>>> = Arc::default();
+    type Outcomes = Vec<(Bytes, Result<Bytes, RequestError>)>;
+    let outcomes: Arc<Mutex<Outcomes>> = Arc::default();
     let stop = service.tasks.child();
     for worker in 0..8 {
         let (asker, outcomes, stopping) = (asker.clone(), outcomes.clone(), stop.stopping());
