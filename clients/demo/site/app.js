@@ -4097,6 +4097,7 @@ var Outbox = class {
   random;
   nextOrder;
   lanes = /* @__PURE__ */ new Map();
+  /** Those without an outcome. A lane may hold others, whose outcome is told. */
   byMid = /* @__PURE__ */ new Map();
   settled = [];
   retryLimitMs = 2 * 36e5 - RETRY_MARGIN_MS;
@@ -4105,15 +4106,13 @@ var Outbox = class {
     this.retryLimitMs = Math.max(windowMs - RETRY_MARGIN_MS, windowMs / 2);
   }
   get size() {
-    return this.entries().length;
+    return this.byMid.size;
   }
   has(clientMid) {
-    let entry = this.byMid.get(clientMid);
-    return entry !== void 0 && !entry.told;
+    return this.byMid.has(clientMid);
   }
-  /** Those without an outcome. */
   entries() {
-    return [...this.byMid.values()].filter((entry) => !entry.told).sort((a, b) => a.order - b.order);
+    return [...this.byMid.values()].sort((a, b) => a.order - b.order);
   }
   add(init) {
     if (this.byMid.has(init.clientMid)) throw new Error(`client_mid ${init.clientMid} is already on its way`);
@@ -4149,11 +4148,9 @@ var Outbox = class {
     let age = Math.max(byServer, now.wall - entry.firstWallMs);
     return age < -RETRY_MARGIN_MS ? 1 / 0 : Math.max(age, 0);
   }
-  accepted(clientMid, stand) {
-    let entry = this.byMid.get(clientMid);
-    if (!entry) return;
-    let lane = this.lanes.get(laneKey(entry.target));
-    lane && Object.assign(lane, { refusals: 0, window: Math.min(lane.window + 1, LANE_WINDOW) }), this.settle(entry, this.standing(entry, stand));
+  accepted(entry, stand) {
+    let lane = this.laneOf(entry);
+    lane && (Object.assign(lane, { refusals: 0, window: Math.min(lane.window + 1, LANE_WINDOW) }), this.settle(entry, this.standing(entry, stand)));
   }
   /**
    * The sender's own event may come before the answer, or instead of one that was lost: it stands in the log. On this
@@ -4161,30 +4158,27 @@ var Outbox = class {
    */
   ownEvent(event) {
     let entry = this.byMid.get(event.clientMid);
-    if (!entry || entry.told) return;
+    if (!entry) return;
     let { conversation, seq, n, sentAtMs } = event, outcome = this.standing(entry, { conversation, seq, n, sentAtMs, duplicate: !1 });
-    entry.inFlight || entry.held ? (entry.told = !0, this.settled.push({ entry, outcome })) : this.settle(entry, outcome);
+    entry.inFlight || entry.held ? (entry.told = !0, this.byMid.delete(entry.clientMid), this.settled.push({ entry, outcome })) : this.settle(entry, outcome);
   }
   standing(entry, { duplicate, ...rest }) {
     return { outcome: duplicate ? "duplicate" : "accepted", clientMid: entry.clientMid, attempts: entry.attempts, ...rest };
   }
   /** An error answer to one attempt. */
-  refused(clientMid, error, now) {
-    let entry = this.byMid.get(clientMid);
-    entry && (entry.lastError = error, entry.inFlight = !1, error.outcomeClass !== "unknown" && (entry.refused += 1), error.outcomeClass === "rejected" ? this.fail(entry, error) : this.holdBack(entry, error.retryAfterMs, now));
+  refused(entry, error, now) {
+    this.laneOf(entry) && (entry.lastError = error, entry.inFlight = !1, error.outcomeClass !== "unknown" && (entry.refused += 1), error.outcomeClass === "rejected" ? this.fail(entry, error) : this.holdBack(entry, error.retryAfterMs, now));
   }
   /** No answer to one attempt, on a connection that still stands. */
-  unanswered(clientMid, error, now) {
-    let entry = this.byMid.get(clientMid);
-    entry && (entry.lastError = error, entry.inFlight = !1, this.holdBack(entry, 0, now));
+  unanswered(entry, error, now) {
+    this.laneOf(entry) && (entry.lastError = error, entry.inFlight = !1, this.holdBack(entry, 0, now));
   }
   /** The attempt was counted but never left this process. */
-  notSent(clientMid) {
-    let entry = this.byMid.get(clientMid);
-    entry?.inFlight && (entry.inFlight = !1, entry.refused += 1);
+  notSent(entry) {
+    entry.inFlight && (entry.inFlight = !1, entry.refused += 1);
   }
   disconnected() {
-    for (let entry of [...this.byMid.values()])
+    for (let entry of [...this.lanes.values()].flatMap((lane) => lane.entries))
       entry.inFlight = !1, entry.held = !1, entry.told && this.remove(entry);
     for (let lane of this.lanes.values()) Object.assign(lane, { notBefore: 0, refusals: 0, window: LANE_WINDOW });
   }
@@ -4214,7 +4208,7 @@ var Outbox = class {
     return times.length > 0 ? Math.min(...times) : void 0;
   }
   holdBack(entry, retryAfterMs, now) {
-    let lane = this.lanes.get(laneKey(entry.target));
+    let lane = this.laneOf(entry);
     lane && (entry.held = !0, now.mono >= lane.notBefore && (lane.refusals += 1), lane.window = 1, lane.notBefore = Math.max(lane.notBefore, now.mono + publishDelayMs(lane.refusals, retryAfterMs, this.random)));
   }
   /** Rejected only if every attempt was refused; else a copy may stand, and the code is only the reason (R-ACK-6). */
@@ -4223,12 +4217,16 @@ var Outbox = class {
     this.settle(entry, { outcome, clientMid: entry.clientMid, attempts: entry.attempts, error });
   }
   settle(entry, outcome) {
-    this.remove(entry), entry.told || this.settled.push({ entry, outcome });
+    this.remove(entry), !entry.told && (this.byMid.delete(entry.clientMid), this.settled.push({ entry, outcome }));
   }
   remove(entry) {
-    this.byMid.delete(entry.clientMid);
-    let key = laneKey(entry.target), lane = this.lanes.get(key);
-    lane && (lane.entries = lane.entries.filter((other) => other !== entry), lane.entries.length === 0 && this.lanes.delete(key));
+    let lane = this.laneOf(entry);
+    lane && (lane.entries = lane.entries.filter((other) => other !== entry), lane.entries.length === 0 && this.lanes.delete(laneKey(entry.target)));
+  }
+  /** Undefined for a message that is settled and has left. */
+  laneOf(entry) {
+    let lane = this.lanes.get(laneKey(entry.target));
+    return lane?.entries.includes(entry) ? lane : void 0;
   }
   wordFor(entry, name, why) {
     let last = entry.lastError;
@@ -4326,21 +4324,20 @@ var Publisher = class {
       try {
         await this.write(() => entry.told ? void 0 : this.store.set(this.prefix + entry.clientMid, toRecord(entry)));
       } catch (cause) {
-        this.outbox.refused(entry.clientMid, storeError(cause), this.io.now());
+        this.outbox.refused(entry, storeError(cause), this.io.now());
         continue;
       }
-      this.io.live() === connection ? this.attempt(connection, entry) : this.outbox.notSent(entry.clientMid);
+      this.io.live() === connection ? this.attempt(connection, entry) : this.outbox.notSent(entry);
     }
   }
   async attempt(connection, entry) {
-    let { clientMid } = entry;
     try {
       let answer = await this.ask(connection, entry);
       if (answer.case !== "published") throw unexpected(connection.address, answer.case);
       let { conversation, seq, n, sentAtMs, outcome } = answer.value, stand = { conversation, seq: num(seq), n: num(n), sentAtMs: num(sentAtMs) };
-      this.outbox.accepted(clientMid, { ...stand, duplicate: outcome === 2 /* DUPLICATE */ });
+      this.outbox.accepted(entry, { ...stand, duplicate: outcome === 2 /* DUPLICATE */ });
     } catch (error) {
-      await this.failed(connection, clientMid, asSdkError(error, connection.address));
+      await this.failed(connection, entry, asSdkError(error, connection.address));
     }
     this.settle(), this.pump();
   }
@@ -4355,9 +4352,9 @@ var Publisher = class {
     };
     return connection.request({ case: "publish", value }, "publish", this.answerTimeoutMs);
   }
-  async failed(connection, clientMid, error) {
-    if (error.codeName === "not_sent") return this.outbox.notSent(clientMid);
-    error.answered ? (this.outbox.refused(clientMid, error, this.io.now()), error.code === 401 && await this.io.refreshToken()) : this.io.live() === connection && this.outbox.unanswered(clientMid, error, this.io.now());
+  async failed(connection, entry, error) {
+    if (error.codeName === "not_sent") return this.outbox.notSent(entry);
+    error.answered ? (this.outbox.refused(entry, error, this.io.now()), error.code === 401 && await this.io.refreshToken()) : this.io.live() === connection && this.outbox.unanswered(entry, error, this.io.now());
   }
   settle() {
     for (let { entry, outcome } of this.outbox.drain())

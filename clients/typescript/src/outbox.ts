@@ -66,6 +66,7 @@ function laneKey(target: Target): string {
  */
 export class Outbox {
   private readonly lanes = new Map<string, Lane>();
+  /** Those without an outcome. A lane may hold others, whose outcome is told. */
   private readonly byMid = new Map<string, Pending>();
   private settled: Settled[] = [];
   private retryLimitMs = 2 * 3_600_000 - RETRY_MARGIN_MS;
@@ -82,17 +83,15 @@ export class Outbox {
   }
 
   get size(): number {
-    return this.entries().length;
+    return this.byMid.size;
   }
 
   has(clientMid: string): boolean {
-    const entry = this.byMid.get(clientMid);
-    return entry !== undefined && !entry.told;
+    return this.byMid.has(clientMid);
   }
 
-  /** Those without an outcome. */
   entries(): Pending[] {
-    return [...this.byMid.values()].filter((entry) => !entry.told).sort((a, b) => a.order - b.order);
+    return [...this.byMid.values()].sort((a, b) => a.order - b.order);
   }
 
   add(init: Pick<Pending, "clientMid" | "target" | "content" | "receipt" | "giveUpAtMs">): Pending {
@@ -149,12 +148,11 @@ export class Outbox {
     return age < -RETRY_MARGIN_MS ? Infinity : Math.max(age, 0);
   }
 
-  accepted(clientMid: string, stand: Stand): void {
-    const entry = this.byMid.get(clientMid);
-    if (!entry) return;
-    const lane = this.lanes.get(laneKey(entry.target));
+  accepted(entry: Pending, stand: Stand): void {
+    const lane = this.laneOf(entry);
+    if (!lane) return;
     // A lane that was refused finds its pace again step by step.
-    if (lane) Object.assign(lane, { refusals: 0, window: Math.min(lane.window + 1, LANE_WINDOW) });
+    Object.assign(lane, { refusals: 0, window: Math.min(lane.window + 1, LANE_WINDOW) });
     this.settle(entry, this.standing(entry, stand));
   }
 
@@ -164,11 +162,12 @@ export class Outbox {
    */
   ownEvent(event: LapwingEvent): void {
     const entry = this.byMid.get(event.clientMid);
-    if (!entry || entry.told) return;
+    if (!entry) return;
     const { conversation, seq, n, sentAtMs } = event;
     const outcome = this.standing(entry, { conversation, seq, n, sentAtMs, duplicate: false });
     if (entry.inFlight || entry.held) {
       entry.told = true;
+      this.byMid.delete(entry.clientMid);
       this.settled.push({ entry, outcome });
     } else {
       this.settle(entry, outcome);
@@ -180,9 +179,8 @@ export class Outbox {
   }
 
   /** An error answer to one attempt. */
-  refused(clientMid: string, error: SdkError, now: Now): void {
-    const entry = this.byMid.get(clientMid);
-    if (!entry) return;
+  refused(entry: Pending, error: SdkError, now: Now): void {
+    if (!this.laneOf(entry)) return;
     entry.lastError = error;
     entry.inFlight = false;
     if (error.outcomeClass !== "unknown") entry.refused += 1;
@@ -194,24 +192,22 @@ export class Outbox {
   }
 
   /** No answer to one attempt, on a connection that still stands. */
-  unanswered(clientMid: string, error: SdkError, now: Now): void {
-    const entry = this.byMid.get(clientMid);
-    if (!entry) return;
+  unanswered(entry: Pending, error: SdkError, now: Now): void {
+    if (!this.laneOf(entry)) return;
     entry.lastError = error;
     entry.inFlight = false;
     this.holdBack(entry, 0, now);
   }
 
   /** The attempt was counted but never left this process. */
-  notSent(clientMid: string): void {
-    const entry = this.byMid.get(clientMid);
-    if (!entry?.inFlight) return;
+  notSent(entry: Pending): void {
+    if (!entry.inFlight) return;
     entry.inFlight = false;
     entry.refused += 1;
   }
 
   disconnected(): void {
-    for (const entry of [...this.byMid.values()]) {
+    for (const entry of [...this.lanes.values()].flatMap((lane) => lane.entries)) {
       entry.inFlight = false;
       entry.held = false;
       if (entry.told) this.remove(entry);
@@ -253,7 +249,7 @@ export class Outbox {
   }
 
   private holdBack(entry: Pending, retryAfterMs: number, now: Now): void {
-    const lane = this.lanes.get(laneKey(entry.target));
+    const lane = this.laneOf(entry);
     if (!lane) return;
     entry.held = true;
     // What was refused behind the first belongs to the same round.
@@ -270,17 +266,22 @@ export class Outbox {
 
   private settle(entry: Pending, outcome: PublishOutcome): void {
     this.remove(entry);
-    if (!entry.told) this.settled.push({ entry, outcome });
+    if (entry.told) return;
+    this.byMid.delete(entry.clientMid);
+    this.settled.push({ entry, outcome });
   }
 
   private remove(entry: Pending): void {
-    this.byMid.delete(entry.clientMid);
-    const key = laneKey(entry.target);
-    const lane = this.lanes.get(key);
-    if (lane) {
-      lane.entries = lane.entries.filter((other) => other !== entry);
-      if (lane.entries.length === 0) this.lanes.delete(key);
-    }
+    const lane = this.laneOf(entry);
+    if (!lane) return;
+    lane.entries = lane.entries.filter((other) => other !== entry);
+    if (lane.entries.length === 0) this.lanes.delete(laneKey(entry.target));
+  }
+
+  /** Undefined for a message that is settled and has left. */
+  private laneOf(entry: Pending): Lane | undefined {
+    const lane = this.lanes.get(laneKey(entry.target));
+    return lane?.entries.includes(entry) ? lane : undefined;
   }
 
   private wordFor(entry: Pending, name: string, why: string): SdkError {

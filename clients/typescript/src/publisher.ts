@@ -100,24 +100,23 @@ export class Publisher {
       try {
         await this.write(() => (entry.told ? undefined : this.store.set(this.prefix + entry.clientMid, toRecord(entry))));
       } catch (cause) {
-        this.outbox.refused(entry.clientMid, storeError(cause), this.io.now());
+        this.outbox.refused(entry, storeError(cause), this.io.now());
         continue;
       }
       if (this.io.live() === connection) void this.attempt(connection, entry);
-      else this.outbox.notSent(entry.clientMid);
+      else this.outbox.notSent(entry);
     }
   }
 
   private async attempt(connection: Connection, entry: Pending): Promise<void> {
-    const { clientMid } = entry;
     try {
       const answer = await this.ask(connection, entry);
       if (answer.case !== "published") throw unexpected(connection.address, answer.case);
       const { conversation, seq, n, sentAtMs, outcome } = answer.value;
       const stand = { conversation, seq: num(seq), n: num(n), sentAtMs: num(sentAtMs) };
-      this.outbox.accepted(clientMid, { ...stand, duplicate: outcome === Outcome.DUPLICATE });
+      this.outbox.accepted(entry, { ...stand, duplicate: outcome === Outcome.DUPLICATE });
     } catch (error) {
-      await this.failed(connection, clientMid, asSdkError(error, connection.address));
+      await this.failed(connection, entry, asSdkError(error, connection.address));
     }
     this.settle();
     void this.pump();
@@ -138,13 +137,13 @@ export class Publisher {
     return connection.request({ case: "publish", value }, "publish", this.answerTimeoutMs);
   }
 
-  private async failed(connection: Connection, clientMid: string, error: SdkError): Promise<void> {
-    if (error.codeName === "not_sent") return this.outbox.notSent(clientMid);
+  private async failed(connection: Connection, entry: Pending, error: SdkError): Promise<void> {
+    if (error.codeName === "not_sent") return this.outbox.notSent(entry);
     if (error.answered) {
-      this.outbox.refused(clientMid, error, this.io.now());
+      this.outbox.refused(entry, error, this.io.now());
       if (error.code === 401) await this.io.refreshToken();
     } else if (this.io.live() === connection) {
-      this.outbox.unanswered(clientMid, error, this.io.now());
+      this.outbox.unanswered(entry, error, this.io.now());
     }
   }
 

@@ -12,8 +12,25 @@ const refusal = (code: number, retryAfterMs = 0): SdkError =>
   new SdkError({ step: "publish", code, name: `code_${code}`, message: "no", outcomeClass: classOfCode(code), retryAfterMs });
 const silence = new SdkError({ step: "publish", name: "no_answer", message: "no answer" });
 
-function outbox(...mids: string[]): Outbox {
-  const box = new Outbox(() => 0.5);
+/** Remembers what was taken, as the publisher does. */
+class Box extends Outbox {
+  private readonly taken = new Map<string, Pending>();
+
+  override take(now: Now): Pending | undefined {
+    const entry = super.take(now);
+    if (entry) this.taken.set(entry.clientMid, entry);
+    return entry;
+  }
+
+  of(clientMid: string): Pending {
+    const entry = this.taken.get(clientMid);
+    assert.ok(entry, `${clientMid} was never sent`);
+    return entry;
+  }
+}
+
+function outbox(...mids: string[]): Box {
+  const box = new Box(() => 0.5);
   for (const clientMid of mids) box.add({ clientMid, target: { conversation: "grp.x" }, content: { text: clientMid }, receipt: false });
   return box;
 }
@@ -25,7 +42,7 @@ for (const code of [400, 403, 404, 409, 413]) {
   test(`${code} to the only attempt: rejected`, () => {
     const box = outbox("a");
     box.take(at(0));
-    box.refused("a", refusal(code), at(5));
+    box.refused(box.of("a"), refusal(code), at(5));
     const [settled] = box.drain();
     assert.equal(settled?.outcome.outcome, "rejected");
     assert.ok(settled && "error" in settled.outcome && settled.outcome.error.code === code);
@@ -37,7 +54,7 @@ for (const code of [400, 403, 404, 409, 413]) {
     box.take(at(0));
     box.disconnected();
     assert.equal(box.take(at(10))?.attempts, 2);
-    box.refused("a", refusal(code), at(20));
+    box.refused(box.of("a"), refusal(code), at(20));
     const [settled] = box.drain();
     assert.equal(settled?.outcome.outcome, "unknown");
     assert.ok(settled && "error" in settled.outcome && settled.outcome.error.code === code);
@@ -48,13 +65,13 @@ for (const code of [401, 429, 502, 503]) {
   test(`${code} leaves it open: the same message goes again, and a later 403 still is a rejection`, () => {
     const box = outbox("a");
     box.take(at(0));
-    box.refused("a", refusal(code, 400), at(10));
+    box.refused(box.of("a"), refusal(code, 400), at(10));
     assert.deepEqual(box.drain(), []);
     assert.equal(box.take(at(409)), undefined);
     const again = box.take(at(500));
     assert.equal(again?.clientMid, "a");
     assert.equal(again?.attempts, 2);
-    box.refused("a", refusal(403), at(510));
+    box.refused(box.of("a"), refusal(403), at(510));
     assert.equal(box.drain()[0]?.outcome.outcome, "rejected");
   });
 }
@@ -62,18 +79,18 @@ for (const code of [401, 429, 502, 503]) {
 test("504 is retried, and a refusal after it is unknown", () => {
   const box = outbox("a");
   box.take(at(0));
-  box.refused("a", refusal(504), at(10));
+  box.refused(box.of("a"), refusal(504), at(10));
   assert.equal(box.take(at(200))?.attempts, 2);
-  box.refused("a", refusal(404), at(210));
+  box.refused(box.of("a"), refusal(404), at(210));
   assert.equal(box.drain()[0]?.outcome.outcome, "unknown");
 });
 
 test("a retry that finds its first attempt is a duplicate, which is as good as accepted", () => {
   const box = outbox("a");
   box.take(at(0));
-  box.unanswered("a", silence, at(15_000));
+  box.unanswered(box.of("a"), silence, at(15_000));
   box.take(at(16_000));
-  box.accepted("a", { ...stand, duplicate: true });
+  box.accepted(box.of("a"), { ...stand, duplicate: true });
   assert.deepEqual(box.drain()[0]?.outcome, { outcome: "duplicate", clientMid: "a", attempts: 2, conversation: "grp.x", seq: 7, n: 6, sentAtMs: 9 });
 });
 
@@ -81,13 +98,13 @@ test("a retry that finds its first attempt is a duplicate, which is as good as a
 test("a refusal holds back what was sent behind it, and the lane goes again in order", () => {
   const box = outbox("a", "b", "c");
   assert.deepEqual([box.take(at(0)), box.take(at(0)), box.take(at(0))].map((entry) => entry?.clientMid), ["a", "b", "c"]);
-  box.refused("a", refusal(503, 100), at(1));
+  box.refused(box.of("a"), refusal(503, 100), at(1));
   assert.equal(box.take(at(500)), undefined, "b and c have no answer yet");
-  box.refused("b", refusal(503, 100), at(2));
-  box.refused("c", refusal(503, 100), at(3));
+  box.refused(box.of("b"), refusal(503, 100), at(2));
+  box.refused(box.of("c"), refusal(503, 100), at(3));
   assert.equal(box.take(at(2_000))?.clientMid, "a");
   assert.equal(box.take(at(2_000)), undefined, "one at a time until one is accepted");
-  box.accepted("a", stand);
+  box.accepted(box.of("a"), stand);
   assert.deepEqual([box.take(at(2_010)), box.take(at(2_010))].map((entry) => entry?.clientMid), ["b", "c"], "then two, and so on");
 });
 
@@ -95,7 +112,7 @@ test("lanes do not wait for each other", () => {
   const box = outbox("a");
   box.add({ clientMid: "z", target: { toUser: "bob" }, content: { text: "z" }, receipt: false });
   box.take(at(0));
-  box.refused("a", refusal(503, 3_000), at(1));
+  box.refused(box.of("a"), refusal(503, 3_000), at(1));
   assert.equal(box.take(at(2))?.clientMid, "z");
 });
 
@@ -117,10 +134,10 @@ test("a message that was never sent does not grow old", () => {
   assert.equal(box.take(at(50 * HOUR))?.attempts, 1);
 });
 
-const restart = (entry: Pending): Outbox => {
+const restart = (entry: Pending): Box => {
   const restored = fromRecord(toRecord(entry));
   assert.ok(restored);
-  const box = new Outbox(() => 0.5);
+  const box = new Box(() => 0.5);
   box.restore([restored]);
   return box;
 };
@@ -134,7 +151,7 @@ test("over a restart: same client_mid, next attempt, age by the server's time; a
   assert.equal(again?.clientMid, "a");
   assert.equal(again?.attempts, 2);
   assert.equal(box.ageMs(again as Pending, later), 61_000);
-  box.refused("a", refusal(404), later);
+  box.refused(box.of("a"), refusal(404), later);
   assert.equal(box.drain()[0]?.outcome.outcome, "unknown");
 });
 
@@ -155,11 +172,11 @@ test("over a restart with clocks that tell nothing: unknown rather than a second
 });
 
 test("bytes and order survive the record", () => {
-  const box = new Outbox(() => 0.5, 1);
+  const box = new Box(() => 0.5, 1);
   box.add({ clientMid: "b", target: { toUser: "bob" }, content: { data: new Uint8Array([0, 255, 7]), type: "x/y" }, receipt: true });
   const record = fromRecord(toRecord(box.entries()[0] as Pending));
   assert.deepEqual(record?.content, { data: new Uint8Array([0, 255, 7]), type: "x/y" });
-  const next = new Outbox(() => 0.5, 100);
+  const next = new Box(() => 0.5, 100);
   next.add({ clientMid: "new", target: { toUser: "bob" }, content: { text: "" }, receipt: false });
   next.restore([record as Pending]);
   assert.equal(next.take(at(0))?.clientMid, "b");
@@ -169,10 +186,10 @@ test("bytes and order survive the record", () => {
 // R-ACK-6: open; rejected when the client gives up
 test("giving up: rejected if every attempt was refused, unknown if one is without an answer", () => {
   for (const [answered, expected] of [[true, "rejected"], [false, "unknown"]] as const) {
-    const box = new Outbox(() => 0.5);
+    const box = new Box(() => 0.5);
     box.add({ clientMid: "a", target: { toUser: "bob" }, content: { text: "" }, receipt: false, giveUpAtMs: 1_000 });
     box.take(at(0));
-    if (answered) box.refused("a", refusal(503), at(1));
+    if (answered) box.refused(box.of("a"), refusal(503), at(1));
     else box.disconnected();
     box.expire(at(1_000));
     assert.equal(box.drain()[0]?.outcome.outcome, expected);
@@ -186,11 +203,25 @@ test("the sender's own event settles a message whose answer was lost", () => {
   box.ownEvent({ ...event, body: { case: "message", content: { text: "a" } } });
   assert.equal(box.drain()[0]?.outcome.outcome, "accepted");
   assert.equal(box.size, 0);
-  box.refused("a", refusal(503, 100), at(5));
+  box.refused(box.of("a"), refusal(503, 100), at(5));
   assert.equal(box.take(at(500))?.clientMid, "a", "the server that refused it waits for it to come again");
-  box.accepted("a", { ...stand, duplicate: true });
+  box.accepted(box.of("a"), { ...stand, duplicate: true });
   assert.deepEqual(box.drain(), [], "its outcome is told once");
   assert.equal(box.take(at(9_000)), undefined);
+});
+
+test("the same client_mid may be published again while the first one's answer is awaited", () => {
+  const box = outbox("a");
+  const first = box.take(at(0)) as Pending;
+  const event = { conversation: "grp.x", seq: 4, n: 3, sender: "alice", device: "d", clientMid: "a", sentAtMs: 1, traceparent: "" };
+  box.ownEvent({ ...event, body: { case: "message", content: { text: "a" } } });
+  box.drain();
+  const second = box.add({ clientMid: "a", target: { conversation: "grp.x" }, content: { text: "a" }, receipt: false });
+  assert.equal(box.take(at(1)), second);
+  box.accepted(first, stand);
+  assert.deepEqual(box.drain(), []);
+  box.accepted(second, { ...stand, duplicate: true });
+  assert.equal(box.drain()[0]?.outcome.outcome, "duplicate");
 });
 
 test("a message that stands is not sent on another connection", () => {
@@ -205,9 +236,9 @@ test("a message that stands is not sent on another connection", () => {
 test("an attempt that never left the process leaves no doubt behind", () => {
   const box = outbox("a");
   box.take(at(0));
-  box.notSent("a");
+  box.notSent(box.of("a"));
   box.take(at(1));
-  box.refused("a", refusal(404), at(2));
+  box.refused(box.of("a"), refusal(404), at(2));
   assert.equal(box.drain()[0]?.outcome.outcome, "rejected");
 });
 
@@ -215,7 +246,7 @@ test("the time of a held-back message is never passed unseen, and nothing is due
   const box = outbox("a");
   assert.equal(box.nextWake(at(0), false), undefined);
   box.take(at(0));
-  box.refused("a", refusal(503, 200), at(0));
+  box.refused(box.of("a"), refusal(503, 200), at(0));
   const wake = box.nextWake(at(0), true);
   assert.equal(wake, 220);
   assert.equal(box.nextWake(at(230), true), 220, "due since a moment that no take has seen");
