@@ -46,6 +46,7 @@ fn session(id: u64, encoding: Encoding) -> (Arc<Session>, lapwing_runtime::queue
         expires_at: AtomicU64::new(0),
         last_heard: AtomicU64::new(0),
         requests: AtomicU64::new(0),
+        answering: Default::default(),
     };
     (Arc::new(session), queue)
 }

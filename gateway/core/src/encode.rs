@@ -52,6 +52,8 @@ pub fn server_frame(frame: &ServerFrame, encoding: Encoding) -> Bytes {
 pub struct EventFrame {
     pub seq: u64,
     pub n: u64,
+    /// The trace of its publish.
+    pub traceparent: String,
     /// Users who see nothing after this event.
     pub left: Vec<String>,
     event: Bytes,
@@ -68,7 +70,8 @@ impl EventFrame {
             _ => Vec::new(),
         };
         let (binary, json) = (OnceLock::new(), OnceLock::new());
-        Ok(Arc::new(Self { seq: read.seq, n: read.n, left, event, binary, json }))
+        let Event { seq, n, traceparent, .. } = read;
+        Ok(Arc::new(Self { seq, n, traceparent, left, event, binary, json }))
     }
 
     /// Bytes of the event itself, which count for queues.

@@ -2,7 +2,13 @@
 //! holes told (R-PST-9).
 
 use lapwing_model::Member;
-use lapwing_proto::client::{Event, Gap, GapReason};
+use lapwing_proto::{
+    Message as _,
+    client::{Event, Gap, GapReason},
+};
+
+/// A page takes at most so many bytes (at least one event).
+pub const PAGE_BYTES: usize = 256 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Query {
@@ -25,6 +31,15 @@ pub struct Hot {
     pub lowest: u64,
     /// Of the asked range, ascending.
     pub events: Vec<Event>,
+    /// The source stopped early, for its own limit of bytes: behind the last one, or before the first of a newest page.
+    pub cut: bool,
+}
+
+/// Rows of MySQL.
+#[derive(Debug, Default)]
+pub struct Deep {
+    pub events: Vec<Event>,
+    pub cut: bool,
 }
 
 /// The part of a query that the asker may see and that exists.
@@ -45,7 +60,7 @@ impl Query {
 
     /// What must come from MySQL, as a query of its own.
     pub fn deep(&self, span: Span, hot: &Hot) -> Option<Query> {
-        if self.limit == 0 || span.lo >= hot.lowest {
+        if self.limit == 0 || span.lo >= hot.lowest || (self.newest && hot.cut) {
             return None;
         }
         let have = if self.newest { in_span(&hot.events, span).count() as u32 } else { 0 };
@@ -54,18 +69,16 @@ impl Query {
         (limit > 0).then_some(Query { from: span.lo, to, limit, newest: self.newest })
     }
 
-    pub fn merge(&self, span: Span, deep: Vec<Event>, hot: &Hot) -> Page {
-        let mut events: Vec<Event> = deep.into_iter().filter(|event| within(event, span)).collect();
-        events.extend(in_span(&hot.events, span).cloned());
+    pub fn merge(&self, span: Span, deep: Deep, hot: &Hot) -> Page {
+        let mut events: Vec<Event> = deep.events.into_iter().filter(|event| within(event, span)).collect();
+        let mut cut = deep.cut;
+        if self.newest || !deep.cut {
+            events.extend(in_span(&hot.events, span).cloned());
+            cut |= hot.cut;
+        }
         events.sort_by_key(|event| event.seq);
         events.dedup_by_key(|event| event.seq);
-        let limit = self.limit as usize;
-        let full = events.len() >= limit;
-        if self.newest {
-            events.drain(..events.len().saturating_sub(limit));
-        } else {
-            events.truncate(limit);
-        }
+        let full = self.trim(&mut events) || cut;
         let first = events.first().map_or(span.hi + 1, |event| event.seq);
         let last = events.last().map_or(span.lo - 1, |event| event.seq);
         let covered = match (full, self.newest) {
@@ -76,6 +89,24 @@ impl Query {
         let more = if self.newest { covered.lo > span.lo } else { covered.hi < span.hi };
         let holes = holes(&events, covered);
         Page { events, holes, more }
+    }
+
+    /// Keeps what fits into the limit and a page's bytes; true: nothing more would have fitted.
+    fn trim(&self, events: &mut Vec<Event>) -> bool {
+        let (mut kept, mut bytes) = (0, 0);
+        let mut keep = |event: &Event| {
+            bytes += event.encoded_len();
+            let fits = kept < self.limit as usize && (kept == 0 || bytes <= PAGE_BYTES);
+            kept += usize::from(fits);
+            fits
+        };
+        let all = if self.newest { events.iter().rev().all(&mut keep) } else { events.iter().all(&mut keep) };
+        if self.newest {
+            events.drain(..events.len() - kept);
+        } else {
+            events.truncate(kept);
+        }
+        !all || kept == self.limit as usize
     }
 }
 
@@ -132,6 +163,10 @@ mod tests {
         Hot { head, lowest, events: events(lowest..=head), ..Default::default() }
     }
 
+    fn deep(seqs: impl IntoIterator<Item = u64>) -> Deep {
+        Deep { events: events(seqs), cut: false }
+    }
+
     fn seqs(page: &Page) -> Vec<u64> {
         page.events.iter().map(|event| event.seq).collect()
     }
@@ -143,10 +178,10 @@ mod tests {
         let hot = hot(8, 20);
         let span = query.visible(&hot).unwrap();
         assert_eq!(query.deep(span, &hot), Some(Query { from: 5, to: 7, limit: 6, newest: false }));
-        let page = query.merge(span, events(5..=7), &hot);
+        let page = query.merge(span, deep(5..=7), &hot);
         assert_eq!((seqs(&page), page.more), ((5..=10).collect(), true));
         assert!(page.holes.is_empty());
-        let late = query.merge(span, events(5..=6), &hot);
+        let late = query.merge(span, deep(5..=6), &hot);
         assert_eq!(late.holes, [(7, 7)], "a lag is told, never skipped");
     }
 
@@ -156,11 +191,46 @@ mod tests {
         let hot = hot(8, 20);
         let span = query.visible(&hot).unwrap();
         assert_eq!(query.deep(span, &hot), Some(Query { from: 1, to: 7, limit: 2, newest: true }));
-        let page = query.merge(span, events(6..=7), &hot);
+        let page = query.merge(span, deep(6..=7), &hot);
         assert_eq!((seqs(&page), page.more), ((6..=10).collect(), true));
         let small = Query { limit: 3, ..query };
         assert_eq!(small.deep(span, &hot), None);
-        assert_eq!(seqs(&small.merge(span, vec![], &hot)), [8, 9, 10]);
+        assert_eq!(seqs(&small.merge(span, Deep::default(), &hot)), [8, 9, 10]);
+    }
+
+    // A source that stopped for its bytes is no hole: there is more behind the page.
+    #[test]
+    fn a_page_that_was_cut_short_ends_there() {
+        let query = Query { from: 1, to: u64::MAX, limit: 10, newest: false };
+        let mut hot = hot(8, 20);
+        let span = query.visible(&hot).unwrap();
+        let page = query.merge(span, Deep { events: events(1..=3), cut: true }, &hot);
+        assert_eq!((seqs(&page), page.more, page.holes.len()), ((1..=3).collect(), true, 0));
+        hot.cut = true;
+        hot.events.truncate(2);
+        let page = query.merge(span, deep(1..=7), &hot);
+        assert_eq!((seqs(&page), page.more, page.holes.len()), ((1..=9).collect(), true, 0));
+        let newest = Query { newest: true, ..query };
+        hot.events = events(19..=20);
+        assert_eq!(newest.deep(span, &hot), None);
+        let page = newest.merge(span, Deep::default(), &hot);
+        assert_eq!((seqs(&page), page.more, page.holes.len()), (vec![19, 20], true, 0));
+    }
+
+    #[test]
+    fn a_page_is_bounded_in_bytes_and_holds_at_least_one_event() {
+        let big = |seq| Event { seq, sender: "x".repeat(100 << 10), ..Default::default() };
+        let hot = Hot { head: 9, lowest: 1, events: (1..=9).map(big).collect(), ..Default::default() };
+        let query = Query { from: 1, to: u64::MAX, limit: 10, newest: false };
+        let span = query.visible(&hot).unwrap();
+        let page = query.merge(span, Deep::default(), &hot);
+        assert_eq!((seqs(&page), page.more, page.holes.len()), (vec![1, 2], true, 0));
+        let newest = Query { newest: true, ..query }.merge(span, Deep::default(), &hot);
+        assert_eq!((seqs(&newest), newest.more, newest.holes.len()), (vec![8, 9], true, 0));
+        let huge = Event { seq: 1, sender: "x".repeat(PAGE_BYTES + 1), ..Default::default() };
+        let hot = Hot { head: 1, lowest: 1, events: vec![huge], ..Default::default() };
+        let page = query.merge(query.visible(&hot).unwrap(), Deep::default(), &hot);
+        assert_eq!((seqs(&page), page.more), (vec![1], false));
     }
 
     // R-PERM-3: nothing from before the join, nothing from after the removal.
@@ -170,7 +240,7 @@ mod tests {
         let mut hot = hot(1, 20);
         hot.member = Some(Member { from_seq: 4, to_seq: 6 });
         let span = query.visible(&hot).unwrap();
-        assert_eq!(seqs(&query.merge(span, vec![], &hot)), [4, 5, 6]);
+        assert_eq!(seqs(&query.merge(span, Deep::default(), &hot)), [4, 5, 6]);
         let gap = outside("grp.g", &query, &hot).unwrap();
         assert_eq!((gap.from, gap.to, gap.reason()), (1, 3, GapReason::NotMember));
         assert_eq!(Query { from: 7, ..query }.visible(&hot), None);

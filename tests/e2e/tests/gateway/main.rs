@@ -1,6 +1,7 @@
 //! A gateway between real clients and real routers: connections, frames, the server API, delivery, history.
 mod api;
 mod connections;
+mod faults;
 mod flow;
 mod frames;
 mod socket;

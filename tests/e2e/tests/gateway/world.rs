@@ -12,21 +12,22 @@ use serde_json::{Value, json};
 use crate::socket::Socket;
 
 pub(crate) const TENANT: &str = "t-gateway";
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct World {
     pub(crate) cluster: Cluster,
     pub(crate) key: String,
 }
 
-pub(crate) fn options(gateways: usize, env: &[(&str, &str)]) -> Options {
-    let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Options { gateways, routers: 1, persisters: 1, env, ..Options::default() }
-}
-
 impl World {
     pub(crate) async fn start(gateways: usize, env: &[(&str, &str)]) -> Self {
-        let cluster = Cluster::start(options(gateways, env)).await.expect("cluster");
+        Self::with_routers(gateways, 1, env).await
+    }
+
+    pub(crate) async fn with_routers(gateways: usize, routers: usize, env: &[(&str, &str)]) -> Self {
+        let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let options = Options { gateways, routers, persisters: 1, env, ..Options::default() };
+        let cluster = Cluster::start(options).await.expect("cluster");
         let key = cluster.tenant(TENANT).await.expect("tenant");
         Self { cluster, key }
     }

@@ -1,0 +1,117 @@
+//! What a gateway does while something behind it is away; and history over both of its sources.
+
+use std::time::Duration;
+
+use lapwing_client::{Client, Message, Options as ClientOptions, RetryPolicy, proto};
+use serde_json::json;
+
+use crate::world::{World, event, text};
+
+fn page(conversation: &str, after: Option<u64>, before: Option<u64>, limit: u32) -> proto::HistoryRequest {
+    proto::HistoryRequest {
+        conversation: conversation.to_owned(),
+        after,
+        before,
+        limit,
+        ..Default::default()
+    }
+}
+
+async fn seqs(client: &Client, request: proto::HistoryRequest) -> (Vec<u64>, bool) {
+    let page = client.history(request).await.expect("history");
+    assert!(page.gaps.is_empty(), "{:?}", page.gaps);
+    (page.events.iter().map(|event| event.seq).collect(), page.more)
+}
+
+// R-PST-9: one history out of MySQL and the hot window; R-SEQ-9: with Redis down accepting and delivery go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn history_goes_on_over_both_sources_and_without_redis() {
+    let world = World::start(1, &[("LAPWING_PROFILE", "bench")]).await;
+    let group = world.group("old", &["alice", "bob"]).await;
+    let (alice, _updates) = world.client(0, "alice", &[]).await;
+    for i in 0..320 {
+        let report = alice.publish(&Message::text(&group, format!("m{i}"), format!("{i}"))).await;
+        assert!(report.published().is_some(), "{report:?}");
+    }
+    let head = alice.history(page(&group, None, None, 0)).await.expect("position").head;
+    assert_eq!(head, 321, "created and 320 messages");
+    // The hot window keeps 200 once they are in MySQL.
+    whole(&alice, &group, head).await;
+    let before = seqs(&alice, page(&group, None, Some(150), 100)).await;
+    assert_eq!(before, ((50..150).collect(), true));
+    // A device that was never here resumes from its cursor through all of it.
+    let mut options =
+        ClientOptions::new(world.cluster.gateway(0).client_url(), world.token("bob").await, "old-phone");
+    options.cursors = vec![(group.clone(), 1)];
+    let (bob, mut updates) = Client::connect(options).await.expect("connect");
+    for seq in 2..=head {
+        assert_eq!(event(&mut updates, &group).await.seq, seq);
+    }
+
+    world.cluster.redis().kill9().await;
+    let report = alice.publish(&Message::text(&group, "without", "redis is down")).await;
+    let seq = report.published().expect("accepted without Redis").seq;
+    assert_eq!(event(&mut updates, &group).await.seq, seq);
+    whole(&bob, &group, seq).await;
+    world.cluster.redis().start().await.expect("Redis is back");
+    let report = alice.publish(&Message::text(&group, "with", "redis is back")).await;
+    let seq = report.published().expect("accepted").seq;
+    assert_eq!(event(&mut updates, &group).await.seq, seq);
+    whole(&bob, &group, seq).await;
+    assert_eq!((bob.counts().holes, bob.counts().duplicates, bob.counts().disconnects), (0, 0, 0));
+}
+
+async fn whole(client: &Client, group: &str, head: u64) {
+    let (mut all, mut more) = (Vec::new(), true);
+    while more {
+        let (part, further) = seqs(client, page(group, Some(all.len() as u64), None, 100)).await;
+        all.extend(part);
+        more = further;
+    }
+    assert_eq!(all, (1..=head).collect::<Vec<_>>());
+}
+
+// R-SEQ-10, R-ACK-2: an owner is killed; publishes in between wait or are retried, none is lost, doubled or out of order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_owner_and_a_lost_bus_cost_time_only() {
+    let world = World::with_routers(1, 2, &[("LAPWING_PROFILE", "bench")]).await;
+    let made = world.post("/v1/p2p", json!({ "users": ["alice", "bob"] })).await;
+    let p2p = made["conversation"].as_str().expect("conversation").to_owned();
+    let (alice, _to_alice) = world.client(0, "alice", &[]).await;
+    let (bob, mut to_bob) = world.client(0, "bob", &[]).await;
+    let policy =
+        RetryPolicy { max_elapsed: Duration::from_secs(60), max_attempts: 100, ..RetryPolicy::default() };
+    let sending = async {
+        for i in 0..60u64 {
+            let message = Message::to_user("bob", format!("m{i}"), format!("{i}"));
+            let report = alice.publish_with(&message, policy).await;
+            assert!(report.published().is_some(), "{i}: {report:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let faults = async {
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        world.cluster.router(0).kill9().await;
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        world.cluster.router(0).start().await.expect("router");
+        world.cluster.router(1).kill9().await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        world.cluster.nats().kill9().await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        world.cluster.nats().start().await.expect("NATS");
+    };
+    let reading = async {
+        let mut got = Vec::new();
+        while got.len() < 60 {
+            let event = tokio::time::timeout(Duration::from_secs(60), event(&mut to_bob, &p2p)).await;
+            let event = event.expect("an event in time");
+            if !text(&event).is_empty() {
+                got.push(text(&event).to_owned());
+            }
+        }
+        got
+    };
+    let ((), (), got) = tokio::join!(sending, faults, reading);
+    assert_eq!(got, (0..60).map(|i| i.to_string()).collect::<Vec<_>>());
+    assert_eq!((bob.counts().holes, bob.counts().duplicates), (0, 0));
+}
