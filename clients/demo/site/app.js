@@ -5123,7 +5123,7 @@ var Pane = class {
 };
 
 // demo/src/main.ts
-var GROUP = "lounge", parameters = new URLSearchParams(location.search);
+var parameters = new URLSearchParams(location.search), GROUP = parameters.get("group") ?? "lounge";
 function users() {
   let user = parameters.get("user");
   if (user) {
@@ -5178,7 +5178,7 @@ async function start() {
     return new Pane(user, [{ conversation: p2p, title: peer, group: !1 }, { conversation: group, title: GROUP, group: !0 }], subprotocol);
   });
   for (let user of shown.length > 1 ? [...shown].reverse() : []) {
-    let peer = user === a ? b : a, link = el("a", { href: `/?user=${encodeURIComponent(user)}&peer=${encodeURIComponent(peer)}`, target: "_blank", rel: "noopener", title: `Open ${user} in a tab` });
+    let peer = user === a ? b : a, link = el("a", { href: `/?${new URLSearchParams({ user, peer, group: GROUP }).toString()}`, target: "_blank", rel: "noopener", title: `Open ${user} in a tab` });
     link.append(icon("open"), user), bar.prepend(link);
   }
   bar.prepend(protocolSwitch(panes, subprotocol)), main.replaceChildren(...panes.map(({ element }) => element)), main.dataset.panes = String(panes.length), panes.forEach((pane) => pane.start());

@@ -3,8 +3,8 @@ import * as api from "./api.js";
 import { el, icon } from "./dom.js";
 import { Pane } from "./pane.js";
 
-const GROUP = "lounge";
 const parameters = new URLSearchParams(location.search);
+const GROUP = parameters.get("group") ?? "lounge";
 
 function users(): { shown: string[]; all: string[] } {
   const user = parameters.get("user");
@@ -78,7 +78,7 @@ async function start(): Promise<void> {
   });
   for (const user of shown.length > 1 ? [...shown].reverse() : []) {
     const peer = user === a ? b : a;
-    const link = el("a", { href: `/?user=${encodeURIComponent(user)}&peer=${encodeURIComponent(peer)}`, target: "_blank", rel: "noopener", title: `Open ${user} in a tab` });
+    const link = el("a", { href: `/?${new URLSearchParams({ user, peer, group: GROUP }).toString()}`, target: "_blank", rel: "noopener", title: `Open ${user} in a tab` });
     link.append(icon("open"), user);
     bar.prepend(link);
   }

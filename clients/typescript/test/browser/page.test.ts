@@ -30,9 +30,9 @@ afterEach(async () => {
 });
 
 /** Two users of this test alone. */
-function pair(): { alice: string; bob: string } {
+function pair(): { alice: string; bob: string; group: string } {
   const run = newClientMid().slice(0, 8);
-  return { alice: `alice-${run}`, bob: `bob-${run}` };
+  return { alice: `alice-${run}`, bob: `bob-${run}`, group: `lounge-${run}` };
 }
 
 class Side {
@@ -116,8 +116,8 @@ async function open(url: string, query: string): Promise<Opened> {
 }
 
 async function both(url: string, extra = ""): Promise<Opened & { a: Side; b: Side }> {
-  const { alice, bob } = pair();
-  const opened = await open(url, `left=${alice}&right=${bob}${extra}`);
+  const { alice, bob, group } = pair();
+  const opened = await open(url, `left=${alice}&right=${bob}&group=${group}${extra}`);
   const [a, b] = [opened.side(alice), opened.side(bob)];
   await a.online();
   await b.online();
@@ -162,8 +162,8 @@ test("the encoding is switched while they chat: nothing is missed, nothing twice
 });
 
 test("two tabs, one user each", async () => {
-  const { alice, bob } = pair();
-  const [left, right] = [await open(cluster.url, `user=${alice}&peer=${bob}`), await open(cluster.url, `user=${bob}&peer=${alice}`)];
+  const { alice, bob, group } = pair();
+  const [left, right] = [await open(cluster.url, `user=${alice}&peer=${bob}&group=${group}`), await open(cluster.url, `user=${bob}&peer=${alice}&group=${group}`)];
   const [a, b] = [left.side(alice), right.side(bob)];
   await a.online();
   await b.online();
@@ -172,7 +172,7 @@ test("two tabs, one user each", async () => {
 });
 
 test("history comes by scrolling up, page after page, in order and without a hole", async () => {
-  const { alice, bob } = pair();
+  const { alice, bob, group } = pair();
   const response = await fetch(`${cluster.url}/demo/token?user=${alice}`);
   const { token } = (await response.json()) as { token: string };
   const writer = new LapwingClient({ url: cluster.url, token: () => token, device: "writer", WebSocket: NodeSocket });
@@ -183,7 +183,7 @@ test("history comes by scrolling up, page after page, in order and without a hol
   const outcomes = await Promise.all(Array.from({ length: 150 }, (_, i) => writer.publish({ conversation }, { text: `line ${i + 1}.` })));
   assert.ok(outcomes.every(({ outcome }) => outcome === "accepted" || outcome === "duplicate"));
 
-  const { page, errors, side } = await open(cluster.url, `left=${alice}&right=${bob}`);
+  const { page, errors, side } = await open(cluster.url, `left=${alice}&right=${bob}&group=${group}`);
   const b = side(bob);
   await b.online();
   await b.sees("line 150.");
