@@ -173,6 +173,15 @@ async fn dispatched(routers: &[Api], conversation: &str, seq: u64) -> anyhow::Re
     }
 }
 
+/// Protobuf's JSON leaves a zero out and writes large numbers as text.
+fn number(value: &Value) -> String {
+    match value {
+        Value::Null => "0".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
 /// A field that says so, as a bool, a count, a list or a number in protobuf's JSON.
 fn yes(value: &Value) -> bool {
     match value {

@@ -52,6 +52,8 @@ impl Fleet {
                     (0..gateways.len()).map(|k| gateways[(user + k) % gateways.len()].clone()).collect();
                 options.encoding = common.encoding;
                 options.acks = !common.no_acks;
+                options.ack_every =
+                    Duration::from_secs_f64(common.ack_every.unwrap_or(1.0).clamp(1.0, 3600.0));
                 options.receipts = receipts;
                 options.patience = Duration::from_secs(30);
                 options.retry =

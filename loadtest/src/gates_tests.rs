@@ -53,7 +53,7 @@ fn good() -> Figures {
         connect_seconds: 1.0,
         connect_steps: ConnectSteps { tcp: latency, websocket: latency, first_answer: latency },
         per_gateway: vec![("a".into(), 2), ("b".into(), 2)],
-        settled: Settled { deliveries_seconds: Some(0.1), lag_zero_seconds: Some(1.0), behind: 0 },
+        settled: Settled { deliveries_seconds: Some(0.1), lag_zero_seconds: Some(1.0), ..Settled::default() },
         rows: Some(Rows { rows: 102, messages: 100, ..Rows::default() }),
         errors_1040: Some(0),
         history: History { conversations: 2, messages: 100, ..History::default() },

@@ -64,6 +64,10 @@ pub(crate) struct Common {
     /// No cumulative delivery acknowledgements from the clients.
     #[arg(long, global = true)]
     pub(crate) no_acks: bool,
+    /// Seconds between two of them from one client, at least 1. Default 1; 10 in a replay at full speed, where a second
+    /// holds an hour of talk.
+    #[arg(long, global = true)]
+    pub(crate) ack_every: Option<f64>,
 }
 
 impl Common {

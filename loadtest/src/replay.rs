@@ -13,6 +13,9 @@ use crate::{
 };
 
 pub(crate) async fn run(common: &Common, options: &Replay, target: &Target) -> anyhow::Result<bool> {
+    let mut common = common.clone();
+    common.ack_every = common.ack_every.or(options.speed.is_none().then_some(10.0));
+    let common = &common;
     let mut file = transcript::read(&options.file)?;
     file.talks.truncate(options.conversations.unwrap_or(usize::MAX));
     let mut numbers = HashMap::new();
@@ -47,7 +50,7 @@ pub(crate) async fn run(common: &Common, options: &Replay, target: &Target) -> a
     ));
     let parameters = json!({
         "file": options.file.file_name().map(|name| name.to_string_lossy()), "speed": options.speed,
-        "messages": ledger.entries.len(), "deliveries": deliveries, "kill": common.kill,
+        "messages": ledger.entries.len(), "deliveries": deliveries, "kill": common.kill, "ack_every_s": common.ack_every,
     });
     let (warm, scenario) = (Vec::new(), "replay".to_owned());
     let plan = Plan { scenario, parameters, ledger, warm, closed_loop: true, receipts: false };

@@ -229,6 +229,7 @@ impl Cluster {
         let mut details = ledger.faults();
         details.extend(incomplete.iter().take(100).cloned());
         details.append(&mut d.disorder.lock());
+        details.extend(settled.which.iter().cloned());
         details.append(&mut history.details);
         if let Some(rows) = &mut rows {
             details.append(&mut rows.details);

@@ -19,6 +19,8 @@ pub(crate) struct Settled {
     pub(crate) lag_zero_seconds: Option<f64>,
     /// Conversations that had not.
     pub(crate) behind: usize,
+    /// The first of them, with what they said.
+    pub(crate) which: Vec<String>,
 }
 
 /// Deliveries that have not moved for this long will not come.
@@ -26,9 +28,11 @@ const QUIET: Duration = Duration::from_secs(20);
 const ROUND: Duration = Duration::from_millis(200);
 
 pub(crate) async fn settle(fleet: &Fleet, ledger: &Ledger, last_send: Instant, limit: Duration) -> Settled {
-    let (deliveries_seconds, (lag_zero_seconds, behind)) =
+    let (deliveries_seconds, (lag_zero_seconds, mut which)) =
         tokio::join!(deliveries(fleet, ledger, last_send), lag(fleet, ledger, last_send, limit));
-    Settled { deliveries_seconds, lag_zero_seconds, behind }
+    let behind = which.len();
+    which.truncate(20);
+    Settled { deliveries_seconds, lag_zero_seconds, behind, which }
 }
 
 async fn deliveries(fleet: &Fleet, ledger: &Ledger, last_send: Instant) -> Option<f64> {
@@ -51,35 +55,46 @@ async fn deliveries(fleet: &Fleet, ledger: &Ledger, last_send: Instant) -> Optio
     }
 }
 
-async fn lag(fleet: &Fleet, ledger: &Ledger, last_send: Instant, limit: Duration) -> (Option<f64>, usize) {
+async fn lag(
+    fleet: &Fleet,
+    ledger: &Ledger,
+    last_send: Instant,
+    limit: Duration,
+) -> (Option<f64>, Vec<String>) {
     let mut open: Vec<u32> = (0..ledger.conversations.len() as u32).collect();
     loop {
         let asked = stream::iter(open)
-            .map(|index| async move { (!persisted(fleet, ledger, index).await).then_some(index) });
-        open = asked.buffer_unordered(16).filter_map(|behind| async move { behind }).collect().await;
-        if open.is_empty() {
-            return (Some(last_send.elapsed().as_secs_f64()), 0);
+            .map(|index| async move { persisted(fleet, ledger, index).await.err().map(|why| (index, why)) });
+        let behind: Vec<(u32, String)> =
+            asked.buffer_unordered(16).filter_map(|behind| async move { behind }).collect().await;
+        if behind.is_empty() {
+            return (Some(last_send.elapsed().as_secs_f64()), Vec::new());
         }
         if last_send.elapsed() > limit {
-            return (None, open.len());
+            return (None, behind.into_iter().map(|(_, why)| why).collect());
         }
+        open = behind.into_iter().map(|(index, _)| index).collect();
         tokio::time::sleep(ROUND).await;
     }
 }
 
-async fn persisted(fleet: &Fleet, ledger: &Ledger, index: u32) -> bool {
+/// Err: why the conversation is not known to be in MySQL up to its head.
+async fn persisted(fleet: &Fleet, ledger: &Ledger, index: u32) -> Result<(), String> {
     let conversation = &ledger.conversations[index as usize];
     let Some(user) = conversation.members.first() else {
-        return true;
+        return Ok(());
     };
     let mut request = position_of(&conversation.id);
     let head = conversation.head.load(Relaxed);
     request.seen = head;
     match fleet.clients[*user as usize].history(request).await {
-        Ok(page) => page.persisted_seq >= head.max(page.head),
-        Err(error) => {
-            tracing::debug!(%error, conversation = conversation.id, "no position");
-            false
-        }
+        Ok(page) if page.persisted_seq >= head.max(page.head) => Ok(()),
+        Ok(page) => Err(format!(
+            "{}: persisted_seq {} of head {}",
+            conversation.id,
+            page.persisted_seq,
+            head.max(page.head)
+        )),
+        Err(error) => Err(format!("{}: no position: {error}", conversation.id)),
     }
 }

@@ -193,13 +193,16 @@ pub(crate) async fn write_loop(
     mut queued: mpsc::Receiver<Outgoing>,
     mut socket: OwnedWriteHalf,
     heartbeat: Duration,
+    ack_every: Duration,
     acks: impl Fn() -> Vec<client_frame::Body> + Send,
 ) {
     let mut buffer = Vec::new();
     let mut scratch = Vec::new();
     let mut burst = Vec::new();
     let mut wrote = Instant::now();
-    let tick = heartbeat.min(Duration::from_secs(1));
+    let ack_every = ack_every.max(Duration::from_secs(1));
+    let tick = heartbeat.min(ack_every);
+    let mut acked = Instant::now();
     let mut next_tick = tokio::time::Instant::now() + tick;
     loop {
         tokio::select! {
@@ -211,7 +214,10 @@ pub(crate) async fn write_loop(
                 if link.silent_for() > heartbeat * 2 {
                     break;
                 }
-                burst.extend(acks().into_iter().filter_map(|ack| link.encode(link.id(), ack).ok()));
+                if acked.elapsed() >= ack_every {
+                    acked = Instant::now();
+                    burst.extend(acks().into_iter().filter_map(|ack| link.encode(link.id(), ack).ok()));
+                }
                 if wrote.elapsed() + tick >= heartbeat {
                     burst.extend(link.encode(link.id(), client_frame::Body::Ping(proto::Ping {})));
                 }

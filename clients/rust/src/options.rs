@@ -43,8 +43,10 @@ pub struct Options {
     pub receipts: bool,
     pub encoding: Encoding,
     pub reconnect: bool,
-    /// Tell the server each second what was delivered, cumulatively (R-FAN-14).
+    /// Tell the server what was delivered, cumulatively.
     pub acks: bool,
+    /// How often at most; never below a second (R-FAN-14).
+    pub ack_every: Duration,
     /// How long the first connect tries; zero: each url once.
     pub patience: Duration,
     /// For each step of getting a session: TCP, upgrade, welcome.
@@ -69,6 +71,7 @@ impl Options {
             encoding: Encoding::Proto,
             reconnect: true,
             acks: true,
+            ack_every: Duration::from_secs(1),
             patience: Duration::ZERO,
             step_timeout: Duration::from_secs(10),
             answer_timeout: Duration::from_secs(10),

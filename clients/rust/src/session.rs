@@ -132,7 +132,7 @@ async fn establish(shared: &Arc<Shared>, url: &str) -> Result<Session, ClientErr
         move || acks(&shared)
     };
     link.heard();
-    shared.tasks.spawn(write_loop(link.clone(), queued, socket.writer, heartbeat, acks));
+    shared.tasks.spawn(write_loop(link.clone(), queued, socket.writer, heartbeat, options.ack_every, acks));
     Ok(Session { link, reader: socket.reader, welcome, times })
 }
 

@@ -167,7 +167,7 @@ async fn pings_and_acks_go_out_by_themselves() {
     fake.world.heartbeat_ms.store(200, Ordering::Relaxed);
     let (client, _updates) = Client::connect(options(&fake, Encoding::Proto)).await.unwrap();
     client.publish(&text("a")).await;
-    tokio::time::sleep(Duration::from_millis(900)).await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
     assert_eq!(fake.world.acks.lock().get(CONVERSATION), Some(&1));
     assert!(fake.world.pings.load(Ordering::Relaxed) >= 2);
     assert_eq!(client.counts().disconnects, 0, "answered pings keep the connection");

@@ -1,0 +1,46 @@
+//! `lapwing` as a program against a real cluster.
+#![allow(clippy::unwrap_used)]
+use std::{path::Path, process::Command};
+
+use lapwing_servers::{Cluster, Options};
+
+fn lapwing(state: &Path, words: &[&str]) -> (i32, String) {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_lapwing")).args(words).env("LAPWING_STATE", state).output().unwrap();
+    let text =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    println!("lapwing {words:?}\n{text}");
+    (output.status.code().unwrap_or(-1), text)
+}
+
+// R-PST-5 (the probe's path), R-SEQ-6
+#[tokio::test(flavor = "multi_thread")]
+async fn probe_partitions_and_tenants() {
+    let cluster = Cluster::start(Options::default()).await.unwrap();
+    let state = cluster.infra().folder().join("state.json");
+    cluster.state().save(&state).unwrap();
+
+    let (code, text) = lapwing(&state, &["probe"]);
+    assert_eq!(code, 0, "{text}");
+    for name in ["accepted", "dispatched", "delivered", "row", "history"] {
+        assert!(text.contains(name), "{name}");
+    }
+    assert!(text.contains("5 of 5 states"), "{text}");
+
+    let (code, text) = lapwing(&state, &["partitions"]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("lapwing.p2p") && text.contains("24 partitions, 0 findings"), "{text}");
+
+    assert_eq!(lapwing(&state, &["tenants", "create", "acme"]).0, 0);
+    let (code, key) = lapwing(&state, &["tenants", "key", "acme", "first"]);
+    assert!(code == 0 && key.starts_with("lwk.acme."), "{key}");
+    assert_eq!(lapwing(&state, &["tenants", "suspend", "acme"]).0, 0);
+    assert_eq!(lapwing(&state, &["tenants", "suspend", "acme", "--off"]).0, 0);
+
+    // A persister that is gone leaves the row out: the probe says which state was not reached.
+    cluster.persister(0).kill9().await;
+    cluster.persister(1).kill9().await;
+    let (code, text) = lapwing(&state, &["probe"]);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("row") && text.contains("NOT REACHED") && text.contains("of 5 states"), "{text}");
+}
