@@ -156,9 +156,8 @@ async fn dispatched(routers: &[Api], conversation: &str, seq: u64) -> anyhow::Re
         for router in routers {
             match router.call(Method::GET, &path, None).await {
                 Ok(trace) if yes(&trace["dispatched"]) => {
-                    let at = |field: &str| trace[field].to_string().replace('"', "");
                     let what =
-                        format!("offset {}, epoch {}, to nodes {}", at("offset"), at("epoch"), at("nodes"));
+                        format!("offset {}, epoch {}", number(&trace["offset"]), number(&trace["epoch"]));
                     return Ok(((), format!("{what} ({})", router.base())));
                 }
                 Ok(trace) => last = trace,

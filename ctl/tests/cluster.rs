@@ -1,5 +1,5 @@
 //! `lapwing` as a program against a real cluster.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 use std::{path::Path, process::Command};
 
 use lapwing_servers::{Cluster, Options};

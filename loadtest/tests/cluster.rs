@@ -1,5 +1,5 @@
 //! The load test as a program against a real cluster of two of each service: verdicts, exit codes, report, a kill.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 use std::{
     path::{Path, PathBuf},
     process::{Command, Output},
