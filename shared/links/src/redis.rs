@@ -17,51 +17,20 @@ use lapwing_runtime::{Health, OnError, SecretUrl, Tasks};
 use parking_lot::RwLock;
 use tokio::sync::Semaphore;
 
+mod error;
 mod probe;
 mod script;
+mod watch;
 
 pub use ::redis::{FromRedisValue, Value, from_redis_value};
+pub use error::RedisError;
 pub use script::Script;
+
+use error::Failed;
+use watch::watch;
 
 /// Commands in flight on one instance; more wait for their turn within their timeout.
 const IN_FLIGHT: usize = 4096;
-const PING_TIMEOUT: Duration = Duration::from_millis(500);
-
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RedisError {
-    /// Sent, no answer in time: it may have run or may run yet. Scripts are idempotent, so call again.
-    #[error("redis {instance}: no answer within {after_ms} ms, the command may have run")]
-    Timeout { instance: String, after_ms: u64 },
-    /// No connection, or it broke; a command that was under way may have run.
-    #[error("redis {instance}: {text}")]
-    Down { instance: String, text: String },
-    /// The instance is a replica now; nothing was changed. A new connection is being made.
-    #[error("redis {instance} is read-only: it was demoted")]
-    ReadOnly { instance: String },
-    /// Out of memory, loading its data, or busy with a script: nothing was changed, try again.
-    #[error("redis {instance} cannot now: {text}")]
-    Busy { instance: String, text: String },
-    /// The script said no, or is wrong.
-    #[error("redis {instance}, {name}: {text}")]
-    Script { instance: String, name: &'static str, text: String },
-}
-
-impl RedisError {
-    /// Whether the same call may succeed later; false for a script's own error.
-    pub fn is_temporary(&self) -> bool {
-        !matches!(self, Self::Script { .. })
-    }
-
-    fn result(&self) -> &'static str {
-        match self {
-            Self::Timeout { .. } => "timeout",
-            Self::Down { .. } => "down",
-            Self::ReadOnly { .. } => "read_only",
-            Self::Busy { .. } => "busy",
-            Self::Script { .. } => "error",
-        }
-    }
-}
 
 /// One instance. Clones are the same connection.
 #[derive(Clone)]
@@ -244,71 +213,4 @@ fn settings() -> ConnectionManagerConfig {
         .set_number_of_retries(1)
         .set_min_delay(Duration::from_millis(20))
         .set_max_delay(Duration::from_millis(200))
-}
-
-enum Failed {
-    NoScript,
-    Error(RedisError),
-}
-
-impl Failed {
-    fn result(&self) -> &'static str {
-        match self {
-            Self::NoScript => "no_script",
-            Self::Error(error) => error.result(),
-        }
-    }
-
-    fn into_error(self, redis: &Redis, name: &'static str) -> RedisError {
-        match self {
-            Self::Error(error) => error,
-            Self::NoScript => RedisError::Script {
-                instance: redis.inner.instance.clone(),
-                name,
-                text: "NOSCRIPT".to_owned(),
-            },
-        }
-    }
-}
-
-impl From<RedisError> for Failed {
-    fn from(error: RedisError) -> Self {
-        Self::Error(error)
-    }
-}
-
-async fn watch(redis: Redis, tasks: Tasks, health: Health) {
-    let stop = tasks.stopping();
-    let (mut safe, mut ever, mut silent) = (false, false, 0u32);
-    let mut second = tokio::time::interval(Duration::from_secs(1));
-    second.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            _ = second.tick() => {}
-        }
-        let ping = redis.command("redis_ping", &["PING"], PING_TIMEOUT).await;
-        silent = if matches!(ping, Err(RedisError::Timeout { .. })) { silent + 1 } else { 0 };
-        // A connection that a firewall forgot answers nothing and breaks never; a new one shows whether the server is there.
-        if silent >= 3 {
-            redis.renew("silent");
-        }
-        // An instance that was away may have come back with other settings.
-        let state = match ping {
-            Ok(_) if safe => Ok(()),
-            Ok(_) => tokio::select! {
-                () = stop.cancelled() => return,
-                state = redis.probe() => state,
-            },
-            Err(error) => Err(format!("{} at {}", error, redis.inner.shown)),
-        };
-        safe = state.is_ok();
-        redis.inner.up.store(safe, Ordering::Relaxed);
-        if ever {
-            health.show(&redis.check(), state);
-        } else {
-            ever = safe;
-            health.set(&redis.check(), state);
-        }
-    }
 }

@@ -303,4 +303,29 @@ mod tests {
         assert!(producer.flush(Duration::from_secs(2)).await, "failed sends give their bytes back");
         assert!(producer.send("t", 0, b"k", &[], &body).is_ok());
     }
+
+    // An idempotence violation makes the library refuse everything from then on; brokers are simulated by the library itself.
+    #[tokio::test]
+    async fn a_producer_with_a_fatal_error_is_replaced() {
+        use rdkafka::mocking::MockCluster;
+        use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
+
+        let cluster = MockCluster::new(1).unwrap();
+        cluster.create_topic("t", 1, 1).unwrap();
+        let denied = RDKafkaRespErr::RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
+        cluster.request_errors(RDKafkaApiKey::InitProducerId, &[denied]);
+        let producer =
+            Producer::new(&Kafka::new(&cluster.bootstrap_servers(), "test"), ProducerOptions::default())
+                .unwrap();
+        let first = producer.send("t", 0, b"", &[], b"first").unwrap();
+        let failure = tokio::time::timeout(Duration::from_secs(10), first).await.unwrap().unwrap_err();
+        assert!(failure.text.contains("Fatal"), "{failure}");
+        let mut offsets = Vec::new();
+        for n in 0..3 {
+            let sent = producer.send("t", 0, b"", &[], format!("{n}").as_bytes()).unwrap();
+            offsets.push(tokio::time::timeout(Duration::from_secs(10), sent).await.unwrap().unwrap());
+        }
+        assert_eq!(offsets, [0, 1, 2]);
+        assert!(producer.flush(Duration::from_secs(1)).await);
+    }
 }
