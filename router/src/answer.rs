@@ -7,6 +7,7 @@ use lapwing_runtime::{
     metrics,
     queue::{Queue, Receiver, Sender},
 };
+use tokio_util::sync::CancellationToken;
 
 pub(crate) struct Answer {
     responder: Responder,
@@ -40,9 +41,14 @@ impl Handle {
 }
 
 impl Stage {
-    pub(crate) async fn run(mut self) {
+    /// At the stop what was decided still leaves.
+    pub(crate) async fn run(mut self, stopping: CancellationToken) {
         loop {
-            let batch = self.queue.pop_up_to(256, 1 << 20).await;
+            let batch = tokio::select! {
+                biased;
+                batch = self.queue.pop_up_to(256, 1 << 20) => batch,
+                () = stopping.cancelled() => return,
+            };
             if batch.is_empty() {
                 return;
             }

@@ -100,8 +100,11 @@ impl Stage {
         let mut dispatcher =
             Dispatcher { router, interest: Interest::default(), nodes, active: HashMap::new() };
         let mut digests = tokio::time::interval(DIGEST);
+        let stopping = dispatcher.router.context.stopping();
         loop {
             tokio::select! {
+                // What is left reaches the nodes by the next owner's heads.
+                () = stopping.cancelled() => return Ok(()),
                 batch = self.queue.pop_up_to(1024, 16 << 20) => {
                     if batch.is_empty() { return Ok(()) }
                     for item in batch { dispatcher.dispatch(item) }

@@ -46,9 +46,13 @@ impl Handle {
 impl Stage {
     pub(crate) async fn run(mut self, router: Arc<Router>) {
         let places = Arc::new(Semaphore::new(IN_FLIGHT));
+        let stopping = router.context.stopping();
         loop {
             let Ok(place) = places.clone().acquire_owned().await else { return };
-            let batch = self.queue.pop_up_to(BATCH, 1 << 20).await;
+            let batch = tokio::select! {
+                () = stopping.cancelled() => return,
+                batch = self.queue.pop_up_to(BATCH, 1 << 20) => batch,
+            };
             if batch.is_empty() {
                 return;
             }

@@ -102,7 +102,7 @@ pub(crate) async fn start(config: Config, context: Context) -> anyhow::Result<()
     admin::routes(&router);
     let tasks = &context.tasks;
     tasks.spawn("lookup", OnError::StopService, lookup_stage.run(router.clone()));
-    tasks.spawn("answer", OnError::StopService, answer_stage.run());
+    tasks.spawn("answer", OnError::StopService, answer_stage.run(context.stopping()));
     tasks.spawn("dispatch", OnError::StopService, dispatch_stage.run(router.clone()));
     tasks.spawn("apply", OnError::StopService, apply_stage.run(router.clone()));
     tasks.spawn("tenants", OnError::StopService, tenants_stage.run(router.clone()));

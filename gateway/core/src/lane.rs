@@ -37,6 +37,8 @@ struct Entry<A> {
 struct Blocked {
     client_mid: String,
     until: Instant,
+    /// Refused before it was queued: what is in the lane stands before it and goes on.
+    at_the_door: bool,
 }
 
 pub struct Lane<A> {
@@ -47,6 +49,8 @@ pub struct Lane<A> {
     retry_at: Option<Instant>,
     tries: u32,
     blocked: Option<Blocked>,
+    /// One of the lane's own was refused for now: what stands behind it has to be refused, too.
+    cut: bool,
 }
 
 #[derive(Debug, PartialEq)]
@@ -80,6 +84,7 @@ impl<A> Default for Lane<A> {
             retry_at: None,
             tries: 0,
             blocked: None,
+            cut: false,
         }
     }
 }
@@ -108,8 +113,13 @@ impl<A> Lane<A> {
     /// A publish was refused temporarily before it came here: what follows it is refused until it comes again.
     pub fn refused(&mut self, client_mid: &str, now: Instant) {
         if self.blocked.is_none() {
-            self.blocked = Some(Blocked { client_mid: client_mid.to_owned(), until: now + GIVEN_UP });
+            self.block(client_mid, now, true);
         }
+    }
+
+    fn block(&mut self, client_mid: &str, now: Instant, at_the_door: bool) {
+        self.blocked =
+            Some(Blocked { client_mid: client_mid.to_owned(), until: now + GIVEN_UP, at_the_door });
     }
 
     pub fn push(&mut self, answer: A, item: PublishItem) {
@@ -255,17 +265,18 @@ impl<A> Lane<A> {
 
     fn refuse(&mut self, entry: Entry<A>, refusal: Refusal, now: Instant, answers: &mut Vec<Answer<A>>) {
         let refusal = if entry.unanswered { refusal.after_unanswered_attempt() } else { refusal };
-        if refusal.code.line().temporary {
-            self.refused(&entry.item.client_mid, now);
+        // An earlier one takes the place of one that was refused at the door behind it.
+        if refusal.code.line().temporary && self.blocked.as_ref().is_none_or(|blocked| blocked.at_the_door) {
+            self.block(&entry.item.client_mid, now, false);
+            self.cut = true;
         }
         answers.push((entry.answer, Err(refusal)));
     }
 
     /// After a temporary refusal nothing that was sent behind it may overtake it.
     fn refuse_behind(&mut self, answers: &mut Vec<Answer<A>>) {
-        let Some(client_mid) = self.blocked.as_ref().map(|blocked| blocked.client_mid.clone()) else {
-            return;
-        };
+        let blocked = self.blocked.as_ref().map(|blocked| blocked.client_mid.clone());
+        let (true, Some(client_mid)) = (std::mem::take(&mut self.cut), blocked) else { return };
         let pending = std::mem::take(&mut self.pending).into_iter();
         for entry in pending.chain(self.queue.drain(..)) {
             let refusal = behind(&client_mid);

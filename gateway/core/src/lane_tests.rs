@@ -162,3 +162,18 @@ fn the_queue_is_bounded_and_a_full_one_answers() {
     assert!(lane.admit("y", now).is_err(), "x was refused before it");
     assert!(lane.admit("x", now).is_ok());
 }
+
+// R-SEQ-11
+#[test]
+fn a_refusal_at_the_door_leaves_alone_what_stands_before_it() {
+    let now = Instant::now();
+    let mut lane = lane(&["a", "b"], now);
+    sent(&mut lane, now);
+    lane.admit("c", now).unwrap();
+    lane.refused("c", now);
+    assert!(lane.admit("d", now).is_err(), "behind c");
+    let answers = lane.handle_reply(Reply::Outcomes(vec![ok(1), error(Code::NotReady)]), now);
+    assert_eq!(codes(answers), [expect("a", Ok(1)), expect("b", Err("not_ready"))]);
+    assert!(lane.admit("c", now).is_err(), "b stands before it and was refused, too");
+    assert!(lane.admit("b", now).is_ok() && lane.admit("c", now).is_ok());
+}
