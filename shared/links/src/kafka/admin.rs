@@ -80,7 +80,28 @@ impl Kafka {
                 }
             }
         }
-        if missing.is_empty() { Ok(()) } else { self.create(&missing).await }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        self.create(&missing).await?;
+        self.seen(&missing).await
+    }
+
+    /// A broker answers that a topic is made before its own metadata shows it.
+    async fn seen(&self, made: &[&TopicSpec]) -> Result<(), AdminError> {
+        let deadline = tokio::time::Instant::now() + TIMEOUT;
+        loop {
+            let existing = self.topics().await?;
+            let shown = |spec: &&TopicSpec| existing.contains(&(spec.name.clone(), spec.partitions));
+            if made.iter().all(shown) {
+                return Ok(());
+            }
+            if tokio::time::Instant::now() > deadline {
+                let text = "the topics were made but the broker does not show them".to_owned();
+                return Err(AdminError::Unavailable(text));
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     async fn create(&self, missing: &[&TopicSpec]) -> Result<(), AdminError> {
