@@ -156,6 +156,24 @@ fn every_queue_is_in_the_architecture() {
     assert_eq!(listed, queues);
 }
 
+// Commands that a document tells people to run exist.
+#[test]
+fn commands_of_dev_exist() {
+    let script = read("dev").unwrap();
+    let known: BTreeSet<&str> =
+        script.lines().filter_map(|line| line.strip_prefix("./dev ")?.split_whitespace().next()).collect();
+    assert!(known.contains("up") && known.contains("process"), "{known:?}");
+    let mut findings = Vec::new();
+    for file in documents() {
+        let words = file.text.split("./dev ").skip(1);
+        let words =
+            words.map(|rest| rest.split(|c: char| !c.is_ascii_lowercase()).next().unwrap_or_default());
+        let unknown = words.filter(|word| !word.is_empty() && *word != "help" && !known.contains(word));
+        findings.extend(unknown.map(|word| format!("{}: ./dev {word}", file.path)));
+    }
+    none(&findings);
+}
+
 const BEGIN: &str =
     "<!-- configuration: cargo test -p lapwing-style with LAPWING_BLESS=1 writes this part -->";
 const END: &str = "<!-- end of configuration -->";

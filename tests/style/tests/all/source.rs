@@ -69,5 +69,6 @@ fn every_stage_is_a_file() {
 #[test]
 fn ci_runs_what_people_run() {
     let last = |text: &str| text.lines().rfind(|line| !line.trim().is_empty()).map(str::to_owned);
+    assert_ne!(last("exec ./dev test\nexit 0\n").as_deref(), Some("exec ./dev test"));
     assert_eq!(last(&read(".ci/run").unwrap()).as_deref(), Some("exec ./dev test"));
 }
