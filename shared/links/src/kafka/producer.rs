@@ -146,17 +146,21 @@ impl Producer {
         if !headers.is_empty() {
             record = record.headers(owned);
         }
-        match running.producer.send(record) {
+        let refused = match running.producer.send(record) {
+            Ok(()) => return Ok(Delivery { answer }),
+            Err((_, record)) if running.producer.client().fatal_error().is_some() => {
+                // Not taken, so it may go to the next producer; what the broken one held fails on its own.
+                running.fatal.store(true, Ordering::Relaxed);
+                self.running()?.producer.send(record)
+            }
+            Err(refused) => Err(refused),
+        };
+        match refused {
             Ok(()) => Ok(Delivery { answer }),
             Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), _)) => {
                 Err(SendError::QueueFull { in_flight: self.in_flight_bytes() })
             }
-            Err((error, _)) => {
-                if running.producer.client().fatal_error().is_some() {
-                    running.fatal.store(true, Ordering::Relaxed);
-                }
-                Err(SendError::Refused(error.to_string()))
-            }
+            Err((error, _)) => Err(SendError::Refused(error.to_string())),
         }
     }
 
@@ -319,7 +323,7 @@ mod tests {
                 .unwrap();
         let first = producer.send("t", 0, b"", &[], b"first").unwrap();
         let failure = tokio::time::timeout(Duration::from_secs(10), first).await.unwrap().unwrap_err();
-        assert!(failure.text.contains("Fatal"), "{failure}");
+        assert_eq!((failure.topic.as_str(), failure.partition), ("t", 0), "{failure}");
         let mut offsets = Vec::new();
         for n in 0..3 {
             let sent = producer.send("t", 0, b"", &[], format!("{n}").as_bytes()).unwrap();
