@@ -28,6 +28,9 @@ impl Default for Limits {
     }
 }
 
+/// Heads that a full batch carries on top.
+const HEADS: usize = 16;
+
 pub struct Lane {
     limits: Limits,
     queue: VecDeque<bus::DeliverItem>,
@@ -111,7 +114,7 @@ impl Lane {
     }
 
     pub fn retry_at(&self) -> Option<u64> {
-        (self.retry_at != u64::MAX && self.failures > 0).then_some(self.retry_at)
+        (self.retry_at != u64::MAX && !self.is_empty()).then_some(self.retry_at)
     }
 
     fn take(&mut self) -> Vec<bus::DeliverItem> {
@@ -124,13 +127,12 @@ impl Lane {
             items.extend(self.queue.pop_front());
         }
         self.bytes -= bytes;
-        if self.queue.is_empty() {
-            let room = self.limits.batch_items - items.len();
-            let keys: Vec<_> = self.behind.keys().take(room).cloned().collect();
-            for key in keys {
-                if let Some((head, n)) = self.behind.remove(&key) {
-                    items.push(head_item(&key, head, n));
-                }
+        // Beside a busy conversation, too: who is behind must not wait until the queue is empty.
+        let room = (self.limits.batch_items - items.len()).max(HEADS);
+        let keys: Vec<_> = self.behind.keys().take(room).cloned().collect();
+        for key in keys {
+            if let Some((head, n)) = self.behind.remove(&key) {
+                items.push(head_item(&key, head, n));
             }
         }
         items
@@ -233,6 +235,20 @@ mod tests {
         assert!(lane.next(0).is_none(), "one batch in flight");
         assert!(lane.answered(&ok(3), 1).is_empty());
         assert!(lane.is_empty());
+    }
+
+    // R-FAN-4: a busy conversation does not hold back what another one is told.
+    #[test]
+    fn heads_go_out_beside_a_queue_that_is_never_empty() {
+        let mut lane = Lane::new(Limits { batch_items: 1, ..Limits::default() });
+        lane.push(event("a", 1), 1);
+        lane.next(0);
+        assert_eq!(lane.answered(&[DeliverResult::HubFull as i32], 0).len(), 1);
+        assert_eq!(lane.retry_at(), Some(100));
+        (1..=3).for_each(|seq| assert!(lane.push(event("b", seq), seq)));
+        let (_, items) = lane.next(100).unwrap();
+        let heads = items.iter().filter(|item| matches!(item.body, Some(deliver_item::Body::Head(_))));
+        assert_eq!((items.len(), heads.count()), (2, 1));
     }
 
     #[test]
