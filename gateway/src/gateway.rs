@@ -12,7 +12,10 @@ use lapwing_gateway_core::cursors::Cursors;
 use lapwing_links::nats::Nats;
 use lapwing_model::{Code, ConversationKey, PartitionId, Refusal};
 use lapwing_proto::record::AuditRecord;
-use lapwing_runtime::{Health, Tasks, queue::Sender};
+use lapwing_runtime::{
+    Health, Tasks,
+    queue::{Budget, Sender},
+};
 use lapwing_views::Views;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -42,6 +45,8 @@ pub struct Gateway {
     pub share: Share,
     pub cursors: Mutex<Cursors>,
     pub audit: Sender<AuditRecord>,
+    /// Bytes of publishes that wait for their owners.
+    pub inbound: Arc<Budget>,
     /// Catch-ups that read at the same time.
     pub fetches: Semaphore,
     /// Questions to the persisters at the same time.

@@ -3,10 +3,16 @@
 use std::{
     collections::HashMap,
     hash::{BuildHasher, RandomState},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use lapwing_gateway_core::{Room, linger::Linger, ring::RingLimit, room::Effect};
+use lapwing_gateway_core::{
+    Room,
+    linger::Linger,
+    ring::{RingBudget, RingLimit},
+    room::Effect,
+};
 use lapwing_model::{ConversationKey, PartitionId};
 use parking_lot::Mutex;
 
@@ -16,6 +22,9 @@ const SHARDS: usize = 64;
 /// The newest events that a conversation keeps by reference for sessions that fall behind.
 const RING: RingLimit = RingLimit { events: 512, bytes: 512 << 10 };
 
+/// Of all conversations together.
+const RINGS: usize = 64 << 20;
+
 type Shard = HashMap<ConversationKey, Room<Seat>>;
 
 pub struct Hub {
@@ -23,6 +32,7 @@ pub struct Hub {
     hasher: RandomState,
     linger: Mutex<Linger<ConversationKey>>,
     partitions: u32,
+    rings: Arc<RingBudget>,
 }
 
 impl Hub {
@@ -32,6 +42,7 @@ impl Hub {
             hasher: RandomState::new(),
             linger: Mutex::new(Linger::new(linger)),
             partitions,
+            rings: RingBudget::new(RINGS),
         }
     }
 
@@ -61,7 +72,7 @@ impl Hub {
     /// Makes sure that the room is there and stays until `leave`: before the owner is asked to attach.
     pub fn enter(&self, key: &ConversationKey) {
         let mut shard = self.shard(key).lock();
-        shard.entry(key.clone()).or_insert_with(|| Room::new(RING)).entering += 1;
+        shard.entry(key.clone()).or_insert_with(|| Room::new(RING, self.rings.clone())).entering += 1;
     }
 
     pub fn leave(&self, key: &ConversationKey) {

@@ -10,7 +10,7 @@ use lapwing_proto::{
     bus::{PublishBatch, PublishItem, router_reply, router_request},
     client::{self, Published, publish::Target, server_frame::Body},
 };
-use lapwing_runtime::{OnError, metrics, telemetry, time::now_ms};
+use lapwing_runtime::{OnError, metrics, queue::Hold, telemetry, time::now_ms};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -41,6 +41,7 @@ pub enum Waiter {
         kind: &'static str,
         /// Ends with the answer.
         span: tracing::Span,
+        held: Hold,
     },
     Call(oneshot::Sender<Result<Published, Refusal>>),
 }
@@ -100,11 +101,9 @@ fn admit(
     let cell = cell_of(session, &key.conversation);
     let mut state = cell.state.lock();
     state.lane.admit(&item.client_mid, since)?;
-    if let Err(refusal) = take_tokens(gateway, session, &item) {
-        // What the session sent behind it must not overtake it (R-SEQ-11).
-        state.lane.refused(&item.client_mid, since);
-        return Err(refusal);
-    }
+    let taken = take_tokens(gateway, session, &item).and_then(|()| hold(gateway, &item));
+    // What the session sent behind a refused one must not overtake it (R-SEQ-11).
+    let held = taken.inspect_err(|_| state.lane.refused(&item.client_mid, since))?;
     let kind = Kind::of_conversation(&key.conversation).map_or("none", Kind::name);
     let waiter = Waiter::Frame {
         session: session.clone(),
@@ -113,6 +112,7 @@ fn admit(
         since,
         kind,
         span,
+        held,
     };
     state.lane.push(waiter, item);
     if !state.driven {
@@ -139,6 +139,7 @@ pub async fn call(
         gateway.share.take()?;
     }
     let route = route(gateway, key, sender, "", "", true)?;
+    let _held = hold(gateway, &item)?;
     let (tell, told) = oneshot::channel();
     let cell = LaneCell::new();
     cell.state.lock().lane.push(Waiter::Call(tell), item);
@@ -207,6 +208,15 @@ fn take_tokens(gateway: &Gateway, session: &Session, item: &PublishItem) -> Resu
     gateway.take_request(session)?;
     // A retry takes no token of the cluster: it must reach the owner to learn what became of the first (R-ACK-4).
     if item.attempt == 1 { gateway.share.take() } else { Ok(()) }
+}
+
+/// Room for a message until it is answered: all that wait for their owners are bounded together.
+fn hold(gateway: &Gateway, item: &PublishItem) -> Result<Hold, Refusal> {
+    let bytes = item.content.as_ref().map_or(0, content_len);
+    gateway.inbound.hold(bytes).ok_or_else(|| {
+        Refusal::new(Code::Overloaded, "too many publishes of this node wait for their owners")
+            .retry_after(500)
+    })
 }
 
 fn route(
@@ -303,7 +313,8 @@ async fn send(
 fn tell((waiter, outcome): Answer<Waiter>) {
     match waiter {
         Waiter::Call(tell) => drop(tell.send(outcome)),
-        Waiter::Frame { session, id, traceparent, since, kind, span } => {
+        Waiter::Frame { session, id, traceparent, since, kind, span, held } => {
+            drop(held);
             let _span = span.entered();
             let result = match &outcome {
                 Ok(published) if published.outcome() == client::Outcome::Duplicate => "duplicate",

@@ -4,7 +4,12 @@ use std::sync::{Arc, atomic::AtomicBool};
 
 use lapwing_gateway_core::cursors::Cursors;
 use lapwing_links::{nats::Nats, redis::Redis};
-use lapwing_runtime::{Context, OnError, limits::bind, queue::Queue, time::now_ms};
+use lapwing_runtime::{
+    Context, OnError,
+    limits::bind,
+    queue::{Budget, Queue},
+    time::now_ms,
+};
 use lapwing_views::Views;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -27,6 +32,7 @@ use crate::{
 
 const CURSORS: usize = 200_000;
 const AUDIT: usize = 8192;
+const INBOUND: usize = 128 << 20;
 const FETCHES: usize = 64;
 const DEEP: usize = 32;
 
@@ -57,6 +63,7 @@ pub async fn start(context: Context, config: Config) -> anyhow::Result<()> {
         share: Share::new(limits.cluster),
         cursors: Mutex::new(Cursors::new(CURSORS)),
         audit,
+        inbound: Budget::new("publish", INBOUND),
         fetches: Semaphore::new(FETCHES),
         deep: Semaphore::new(DEEP),
         draining: AtomicBool::new(false),

@@ -7,7 +7,7 @@ use lapwing_proto::client::GapReason;
 
 use crate::{
     EventFrame,
-    ring::{Ring, RingLimit},
+    ring::{Ring, RingBudget, RingLimit},
 };
 
 /// A session's end of a delivery.
@@ -48,7 +48,6 @@ pub struct Room<S> {
     fetching: bool,
     subs: Vec<Sub<S>>,
     ring: Ring,
-    limit: RingLimit,
     runs: u64,
     /// Sessions that are being attached: the room must not be forgotten under them.
     pub entering: u32,
@@ -87,15 +86,14 @@ pub enum Next {
 }
 
 impl<S: Sink> Room<S> {
-    pub fn new(limit: RingLimit) -> Self {
+    pub fn new(limit: RingLimit, shared: Arc<RingBudget>) -> Self {
         Self {
             next: 0,
             known: 0,
             n: 0,
             fetching: false,
             subs: Vec::new(),
-            ring: Ring::default(),
-            limit,
+            ring: Ring::new(limit, shared),
             runs: 0,
             entering: 0,
         }
@@ -151,7 +149,7 @@ impl<S: Sink> Room<S> {
         }
         self.next = seq + 1;
         self.n = frame.n;
-        self.ring.push(frame, self.limit);
+        self.ring.push(frame);
         for user in &frame.left {
             self.end(user, seq);
         }

@@ -38,8 +38,12 @@ impl Sink for Session {
     }
 }
 
+fn empty(events: usize, bytes: usize) -> Room<Session> {
+    Room::new(RingLimit { events, bytes }, RingBudget::new(1 << 20))
+}
+
 fn room(head: u64) -> Room<Session> {
-    let mut room = Room::new(RingLimit { events: 3, bytes: 10_000 });
+    let mut room = empty(3, 10_000);
     room.handle_owner_head(head, head, &mut Vec::new());
     room
 }
@@ -112,7 +116,7 @@ fn a_head_that_somebody_tells_is_fetched() {
 
 #[test]
 fn events_before_the_owner_told_the_head_are_not_lost() {
-    let (mut room, one) = (Room::new(RingLimit { events: 3, bytes: 1000 }), Session::new(1));
+    let (mut room, one) = (empty(3, 1000), Session::new(1));
     assert!(events(&mut room, [6, 7]).is_empty());
     let mut effects = Vec::new();
     room.handle_owner_head(5, 5, &mut effects);
