@@ -2,13 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use lapwing_links::kafka::{Fetched, PartitionReader, RawRecord, ReadError};
 use lapwing_model::{Kind, PartitionId, Void};
-use lapwing_persister_core::{Step, TopicReader};
+use lapwing_persister_core::{Step, TopicReader, Unreadable};
 use lapwing_runtime::{
     metrics::stage,
     queue::{PushError, Sender},
     throttle::Throttle,
+    time::now_ms,
 };
 use tokio_util::sync::CancellationToken;
 use tracing::debug_span;
@@ -36,6 +38,8 @@ pub(crate) struct Consumer {
 
 const WAIT: Duration = Duration::from_secs(1);
 const FETCH_BYTES: usize = 1 << 20;
+/// The broker gives at least one batch, however large.
+const ONE_BATCH: usize = 1;
 /// After a fetch that brought little, the next one waits a moment: many single-record fetches cost the broker more than this
 /// costs anybody, since nobody is answered from here.
 const LITTLE: usize = 64;
@@ -57,14 +61,21 @@ impl Consumer {
     }
 
     async fn consume_until_stopped(&mut self) -> Result<(), End> {
+        let stop = self.stop.clone();
         loop {
             let fetched = tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return Ok(()),
-                fetched = self.log.next(WAIT, FETCH_BYTES) => fetched,
+                () = stop.cancelled() => return Ok(()),
+                fetched = self.fetch() => fetched,
             };
             let fetched = match fetched {
                 Ok(fetched) => fetched,
+                Err(ReadError::Malformed { text, .. }) => {
+                    if !self.step_over(&text).await? {
+                        return Ok(());
+                    }
+                    continue;
+                }
                 Err(error) => {
                     self.trouble(&error)?;
                     continue;
@@ -78,6 +89,14 @@ impl Consumer {
             if little {
                 tokio::time::sleep(PAUSE).await;
             }
+        }
+    }
+
+    /// A fetch of many batches fails as a whole when one of them cannot be decoded, so it is then asked for one batch.
+    async fn fetch(&mut self) -> Result<Fetched, ReadError> {
+        match self.log.next(WAIT, FETCH_BYTES).await {
+            Err(ReadError::Malformed { .. }) => self.log.next(WAIT, ONE_BATCH).await,
+            other => other,
         }
     }
 
@@ -151,6 +170,65 @@ impl Consumer {
             if let Ok(high) = self.log.latest().await {
                 self.progress.heard(high.max(0) as u64);
             }
+        }
+    }
+
+    /// What the client cannot decode (a foreign record, a broken batch) is stepped over up to the next readable record; the
+    /// rule of validity then tells whether anything of the epoch was in it. False: told to stop.
+    async fn step_over(&mut self, text: &str) -> Result<bool, End> {
+        let from = self.log.position();
+        let found = self.next_readable(from).await;
+        self.log.seek(from);
+        let next = match found {
+            Ok(Some(next)) => next,
+            // Nothing readable stands behind it yet: what cannot be read may still be a write under way.
+            Ok(None) => {
+                self.persister.kafka_trouble(&self.partition, Some(format!("offset {from}: {text}")));
+                return Ok(true);
+            }
+            Err(error) => return self.trouble(&error).map(|()| true),
+        };
+        tracing::error!(partition = %self.partition, from, next, "ALARM: offsets {from} to {} cannot be decoded: {text}", next - 1);
+        let problem = format!("offsets {from} to {} cannot be decoded: {text}", next - 1);
+        let (offset, behind) = (from.max(0) as u64, next.max(0) as u64);
+        let unreadable = Unreadable { offset, raw: Bytes::new(), problem };
+        let step = self.reader.step_over(unreadable, behind);
+        self.log.seek(next);
+        Ok(self.hand_over(Taken { step, timestamp_ms: now_ms() }).await)
+    }
+
+    /// The first offset behind `from` that can be read: by doubling steps, then by halving.
+    async fn next_readable(&mut self, from: i64) -> Result<Option<i64>, ReadError> {
+        let high = self.log.latest().await?;
+        let (mut bad, mut good) = (from, None);
+        let mut step = 1;
+        while good.is_none() && bad + 1 < high {
+            let probe = (from + step).min(high - 1);
+            match self.readable_at(probe).await? {
+                Some(first) => good = Some(first),
+                None => bad = probe,
+            }
+            step *= 2;
+        }
+        let Some(mut good) = good else { return Ok(None) };
+        while bad + 1 < good {
+            let probe = bad + (good - bad) / 2;
+            match self.readable_at(probe).await? {
+                Some(first) if first < good => good = first,
+                // It answered with the one that is known: everything from the probe up to it is not there at all.
+                Some(_) => good = probe,
+                None => bad = probe,
+            }
+        }
+        Ok(Some(good))
+    }
+
+    async fn readable_at(&mut self, offset: i64) -> Result<Option<i64>, ReadError> {
+        self.log.seek(offset);
+        match self.log.next(Duration::from_millis(100), ONE_BATCH).await {
+            Ok(fetched) => Ok(fetched.records.first().map(|record| record.offset)),
+            Err(ReadError::Malformed { .. }) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 

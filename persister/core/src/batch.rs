@@ -67,16 +67,20 @@ impl LogReader {
         if self.held.is_empty() { self.at } else { self.before_held }
     }
 
+    /// Something that cannot be read stands here.
+    pub fn hold(&mut self, unreadable: Unreadable) {
+        if self.held.is_empty() {
+            self.before_held = self.at;
+        }
+        self.held.push(unreadable);
+    }
+
     /// Judges the next record. The unreadable ones that it settles come along.
     pub fn judge(&mut self, offset: u64, value: Option<Bytes>) -> Result<(Judged, Vec<Unreadable>), Stop> {
         let read = match record::decode(offset, value.as_deref()) {
             Ok(read) => read,
             Err(error) => {
-                if self.held.is_empty() {
-                    self.before_held = self.at;
-                }
-                let raw = value.unwrap_or_default();
-                self.held.push(Unreadable { offset, raw, problem: error.to_string() });
+                self.hold(Unreadable { offset, raw: value.unwrap_or_default(), problem: error.to_string() });
                 return Ok((Judged::Held, Vec::new()));
             }
         };

@@ -72,6 +72,20 @@ impl TopicReader {
         }
     }
 
+    /// A stretch of the log from `unreadable.offset` up to `next` that the client cannot decode.
+    pub fn step_over(&mut self, unreadable: Unreadable, next: u64) -> Step {
+        match self {
+            Self::Log(reader) => {
+                reader.hold(unreadable);
+                Step { items: Vec::new(), void: None, position: reader.position() }
+            }
+            Self::Cursor(at) | Self::Audit(at) => {
+                at.offset = next;
+                Step { items: vec![Item::Unreadable(unreadable)], void: None, position: *at }
+            }
+        }
+    }
+
     pub fn judge(&mut self, offset: u64, value: Option<Bytes>) -> Result<Step, Stop> {
         match self {
             Self::Log(reader) => {

@@ -25,6 +25,24 @@ impl Feed {
         delivery.await.unwrap() as u64
     }
 
+    /// What a foreign tool may write: rskafka cannot decode a header without a value, nor anything else of its batch.
+    pub(crate) async fn undecodable(&self, brokers: &str, topic: &str, partition: u32) {
+        use rdkafka::{
+            ClientConfig,
+            message::{Header, OwnedHeaders},
+            producer::{FutureProducer, FutureRecord},
+        };
+        let producer: FutureProducer =
+            ClientConfig::new().set("bootstrap.servers", brokers).create().unwrap();
+        let headers = OwnedHeaders::new().insert(Header { key: "x", value: None::<&str> });
+        let record = FutureRecord::<[u8], [u8]>::to(topic)
+            .partition(partition as i32)
+            .key(b"key")
+            .payload(b"foreign")
+            .headers(headers);
+        producer.send(record, std::time::Duration::from_secs(10)).await.unwrap();
+    }
+
     pub(crate) async fn record(&self, at: &PartitionId, record: &Record) -> u64 {
         self.raw(&at.topic, at.partition, &record.encode_to_vec()).await
     }

@@ -132,3 +132,33 @@ async fn cursors_are_maxima_and_sessions_one_row() {
     within(20, "maxima", async || world.count(maxima).await == 1).await;
     assert_eq!(world.count("dead_letters").await, 1, "the unreadable one stops nobody");
 }
+
+// A record that the client cannot decode stops no partition unless a record of the epoch is missing behind it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_undecodable_record_is_stepped_over_only_if_nothing_is_missing() {
+    let world = World::start(1, &[]).await;
+    let brokers = world.cluster.kafka().brokers();
+    let room = "grp.foreign";
+    let mut owner = world.feed.claim(room).await;
+    owner.send(created(room, &["alice"])).await;
+    owner.send(message(room, 2)).await;
+    for _ in 0..3 {
+        world.feed.undecodable(&brokers, &owner.at.topic, owner.at.partition).await;
+    }
+    owner.send_all((3..=50).map(|seq| message(room, seq))).await;
+    world.wait_for_head(room, 50, 30).await;
+    world.assert_exact(room, 50).await;
+    assert!(world.count("dead_letters").await >= 1);
+    within(10, "ready", async || world.ready(0).await.0 == 200).await;
+
+    // Now the next index is missing: it may have been in what cannot be read.
+    world.feed.undecodable(&brokers, &owner.at.topic, owner.at.partition).await;
+    owner.index += 1;
+    owner.send(message(room, 52)).await;
+    within(20, "stopped, naming the offset", async || {
+        let (status, body) = world.ready(0).await;
+        status == 503 && body.contains("was part of epoch")
+    })
+    .await;
+    assert_eq!(world.head(room).await, 50);
+}
