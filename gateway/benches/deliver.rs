@@ -47,6 +47,7 @@ fn session(id: u64, encoding: Encoding) -> (Arc<Session>, lapwing_runtime::queue
         last_heard: AtomicU64::new(0),
         requests: AtomicU64::new(0),
         answering: Default::default(),
+        welcomed: Default::default(),
     };
     (Arc::new(session), queue)
 }

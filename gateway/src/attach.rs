@@ -192,16 +192,17 @@ pub fn leave_all(gateway: &Gateway, session: &Session) {
 
 /// Attaches local sessions of users who became members and tells them (`joined`).
 pub fn join(gateway: &Arc<Gateway>, key: ConversationKey, sessions: Vec<Arc<Session>>, seq: u64) {
-    let fresh = |session: &Arc<Session>| {
-        let known = gateway.hub.with(&key, |room, _| room.announce(session.id, seq));
-        known.is_none_or(|(fresh, _)| fresh) && !session.is_closing()
-    };
-    let sessions: Vec<_> = sessions.into_iter().filter(fresh).collect();
-    if sessions.is_empty() {
-        return;
-    }
     let owned = gateway.clone();
     gateway.tasks.spawn("join", OnError::Log, async move {
+        join_all(sessions.iter().map(|session| session.welcomed.cancelled())).await;
+        let fresh = |session: &Arc<Session>| {
+            let known = owned.hub.with(&key, |room, _| room.announce(session.id, seq));
+            known.is_none_or(|(fresh, _)| fresh) && !session.is_closing()
+        };
+        let sessions: Vec<_> = sessions.into_iter().filter(fresh).collect();
+        if sessions.is_empty() {
+            return;
+        }
         owned.hub.enter(&key);
         let mut users: Vec<Arc<str>> = sessions.iter().map(|session| session.user.clone()).collect();
         users.sort_unstable();

@@ -92,7 +92,12 @@ async fn opened(
     // Registered before the list is read: what the user joins meanwhile is announced to this session.
     let replaced = gateway.sessions.register(&session, gateway.limits.user_connections)?;
     replaced.iter().for_each(|old| old.close(Close::SessionReplaced));
-    match welcome(gateway, &session, &connect, &traceparent).await {
+    let welcomed = welcome(gateway, &session, &connect, &traceparent).await;
+    if welcomed.is_err() {
+        session.out.close(Close::NotReady);
+    }
+    session.welcomed.cancel();
+    match welcomed {
         Ok(welcome) => {
             presence::announce(gateway, &session);
             presence::audit(gateway, &session, None);
@@ -100,7 +105,6 @@ async fn opened(
         }
         Err(refusal) => {
             gateway.sessions.remove(&session);
-            session.out.close(Close::NotReady);
             attach::leave_all(gateway, &session);
             Err(refusal.into())
         }
@@ -132,6 +136,7 @@ fn new_session(
         last_heard: AtomicU64::new(mono_ms()),
         requests: AtomicU64::new(0),
         answering: Default::default(),
+        welcomed: Default::default(),
     })
 }
 

@@ -46,6 +46,9 @@ pub struct Session {
     pub last_heard: AtomicU64,
     pub requests: AtomicU64,
     pub answering: tokio::sync::Mutex<()>,
+    /// Its welcome stands (or it never will): what is announced to the user meanwhile waits for this, so that no conversation
+    /// begins twice.
+    pub welcomed: CancellationToken,
 }
 
 /// The way out to one socket: a queue bounded in bytes, and the word to close.
