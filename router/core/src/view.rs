@@ -188,6 +188,16 @@ mod tests {
         assert_eq!(view.mismatch(at(9)), Repair::Ahead(at(9)));
     }
 
+    // A fold that starts before the view's position must not take the view back.
+    #[test]
+    fn what_the_view_has_already_is_not_told_again() {
+        let mut view = ViewCursor::new(Family::Commit, at(3), 1 << 20);
+        (0..=3).for_each(|offset| view.push(released(offset)));
+        view.advance(at(2));
+        let batch = view.next(9, 1 << 20, false).unwrap();
+        assert_eq!((batch.expected, batch.new, batch.released.len()), (at(3), at(4), 1));
+    }
+
     #[test]
     fn a_backlog_over_its_bound_is_left_to_the_log() {
         let mut view = ViewCursor::new(Family::Commit, at(1), 250);

@@ -14,7 +14,7 @@ use crate::{
 
 const STEPS: u64 = 2000;
 /// An answer that takes longer is given up.
-const PATIENCE: u64 = 80;
+const PATIENCE: u64 = 60;
 
 impl World {
     fn route(&mut self) -> usize {
@@ -42,7 +42,9 @@ impl World {
         let ask = Ask::Publish(batch);
         self.asked.insert(request, Asked { by: By::Session(number), ask: ask.clone() });
         let to = self.route();
-        self.later(to, Event::Ask(request, ask));
+        // At times later than the patience, so that a first attempt comes after its retry.
+        let most = [3, 3, 20, 60, 300][self.random.random_range(0..5)];
+        self.within(most, to, Event::Ask(request, ask));
     }
 
     fn give_up_old(&mut self, number: usize) {
