@@ -41,9 +41,14 @@ impl World {
         self.carry_out(router);
     }
 
-    /// The views' positions are read now, the claim follows later.
+    /// The views' positions are read now, the claim follows later. Without Redis: from where MySQL is.
     pub(crate) fn take_over(&mut self, router: usize) {
-        let views = [self.views[0].at, self.views[1].at];
+        let views = if self.fault(0.1) {
+            self.counts.add("a take-over without Redis");
+            [self.persisted; 2]
+        } else {
+            [self.views[0].at, self.views[1].at]
+        };
         let lowest = if views[0].offset <= views[1].offset { views[0] } else { views[1] };
         let look_back = self.persisted.offset < lowest.offset && self.random.random_bool(0.5);
         let from = if look_back { self.persisted } else { lowest };
