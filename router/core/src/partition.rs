@@ -226,8 +226,18 @@ impl Partition {
         self.tick(now);
     }
 
-    /// Everyone who waits is told to ask the owner: what was produced is void or stands, either way a retry settles it.
+    /// Everyone who waits is told to ask the owner: nothing of theirs was produced, or it is void for ever. Of what may stand
+    /// all the same nothing is said, so that it is sent again as a retry.
     pub(crate) fn step_down(&mut self, by: Option<String>) {
+        let read = self.unreleased.iter().filter_map(|of| of.entry);
+        // Behind another one's claim nothing that was not read before it can stand.
+        let unread = self.inflight.iter().filter(|_| by.is_none()).map(|of| of.entry);
+        let publishes =
+            read.chain(unread).filter_map(|id| self.entries.get(&id)).filter(|of| of.mid().is_some());
+        let unknown: Vec<_> = publishes.flat_map(|of| of.waiters.clone()).collect();
+        for (request, slot) in unknown {
+            self.answer(request, slot, Slot::Unknown);
+        }
         for (request, reply) in self.requests.give_up(20) {
             self.effects.push_back(Effect::Reply { request, reply });
         }

@@ -18,7 +18,12 @@ pub enum Slot {
     Changed(bus::CommandReply),
     Done,
     Refused(client::Error),
-    NotOwner { retry_after_ms: u32 },
+    /// Nothing was produced, or what was is void.
+    NotOwner {
+        retry_after_ms: u32,
+    },
+    /// It may stand: an outcome without content.
+    Unknown,
 }
 
 impl Slot {

@@ -41,8 +41,10 @@ pub(crate) enum Word {
     Refused(String),
     /// Refused for now, or another one owns it and nothing was produced.
     Later,
-    /// Another one owns it; it may have been produced.
+    /// In hand when the owner changed, and certainly not in the log.
     Redirected,
+    /// Nothing was said: it may stand.
+    Nothing,
 }
 
 pub(crate) fn content(text: &str) -> client::Content {
@@ -122,7 +124,7 @@ fn word(outcome: &bus::PublishOutcome) -> Word {
         Some(publish_outcome::Outcome::Error(error)) if error.temporary => Word::Later,
         Some(publish_outcome::Outcome::Error(error)) => Word::Refused(error.name),
         Some(publish_outcome::Outcome::NotOwner(_)) => Word::Redirected,
-        None => panic!("an outcome without content"),
+        None => Word::Nothing,
     }
 }
 

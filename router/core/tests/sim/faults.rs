@@ -15,8 +15,8 @@ pub(crate) enum Break {
     Nonce,
     /// Retries are not marked as such, and nothing tells them apart.
     Retries,
-    /// A redirect of what was in hand counts as a refusal.
-    Redirect,
+    /// An outcome without content counts as a refusal.
+    Silence,
 }
 
 pub(crate) const ALL: [Break; 7] = [
@@ -26,5 +26,5 @@ pub(crate) const ALL: [Break; 7] = [
     Break::Start,
     Break::Nonce,
     Break::Retries,
-    Break::Redirect,
+    Break::Silence,
 ];

@@ -19,7 +19,7 @@ use world::{Counts, World};
 const RUNS: u64 = 1000;
 
 /// What the schedules have to reach for the search to mean something.
-const REACHED: [&str; 15] = [
+const REACHED: [&str; 17] = [
     "a claim adopted",
     "a crash",
     "a pause",
@@ -33,6 +33,8 @@ const REACHED: [&str; 15] = [
     "an event fetched",
     "deposed",
     "in doubt",
+    "nothing said",
+    "redirected in hand",
     "refused",
     "released",
 ];

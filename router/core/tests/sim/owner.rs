@@ -161,6 +161,7 @@ impl World {
             self.counts.add(match word {
                 Word::Refused(_) => "refused",
                 Word::Redirected => "redirected in hand",
+                Word::Nothing => "nothing said",
                 _ => "refused for now",
             });
             return;

@@ -117,7 +117,7 @@ impl World {
         let found = session.todo.iter().position(|of| of.mid == item.client_mid && of.content == said);
         let Some(place) = found else { return };
         let word = match word {
-            Word::Redirected if self.broken == Some(Break::Redirect) => Word::Refused("not_owner".to_owned()),
+            Word::Nothing if self.broken == Some(Break::Silence) => Word::Refused("nothing".to_owned()),
             word => word,
         };
         match word {
@@ -134,8 +134,13 @@ impl World {
                     self.refused.push((session.user.clone(), item.client_mid.clone(), said));
                 }
             }
-            Word::Redirected if current => session.todo[place].unclear = true,
-            Word::Refused(_) | Word::Redirected | Word::Later => {}
+            // Given up after a redirect, it has to be as if it had never been sent.
+            Word::Redirected if current && !session.todo[place].unclear && self.random.random_bool(0.2) => {
+                session.todo.remove(place);
+                self.refused.push((session.user.clone(), item.client_mid.clone(), said));
+            }
+            Word::Nothing if current => session.todo[place].unclear = true,
+            Word::Refused(_) | Word::Redirected | Word::Nothing | Word::Later => {}
         }
     }
 
