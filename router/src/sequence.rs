@@ -153,6 +153,9 @@ impl Owner {
         self.router.apply.open(&self.id, start.views, self.events.clone());
         let nonce = rand_nonce();
         self.core.take_over(nonce, start.from, start.views[0], now());
+        if let Some(at) = self.router.persisted.lock().get(&self.id) {
+            self.core.mark(*at, &[]);
+        }
         let reader = commit::run(self.router.clone(), self.id.clone(), start.from, self.events.clone());
         let stop = self.tasks.stopping();
         self.tasks.spawn(format!("commit {}", self.id), OnError::Log, async move {

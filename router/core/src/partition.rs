@@ -370,7 +370,13 @@ impl Partition {
     }
 
     pub(crate) fn released(&mut self, released: Arc<Released>) {
+        let persisted_before = released.offset < self.recent.persisted();
         self.recent.push(released.clone());
         self.effects.push_back(Effect::Released(released));
+        if persisted_before {
+            // A persister was faster than this owner's reading.
+            let now = self.recent.tell();
+            self.tell_persisted(now);
+        }
     }
 }

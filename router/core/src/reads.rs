@@ -10,6 +10,7 @@ use crate::{
     commit::not_ready,
     io::LoadAsk,
     partition::Asker,
+    recent::NowPersisted,
     requests::{Form, Slot, not_owner},
 };
 
@@ -160,7 +161,12 @@ impl Partition {
 
     /// A persister says up to where MySQL has this partition: receipts for senders, trims for the hot windows (R-ACK-3).
     pub fn mark(&mut self, at: Position, tombstones: &[bus::Tombstone]) {
-        for now in self.recent.mark(at, tombstones) {
+        let now = self.recent.mark(at, tombstones);
+        self.tell_persisted(now);
+    }
+
+    pub(crate) fn tell_persisted(&mut self, persisted: Vec<NowPersisted>) {
+        for now in persisted {
             let seq = now.receipt.persisted_seq;
             let head = self.recent.of(&now.key).last().map_or(seq, |released| released.record.seq);
             if let Some(conversation) = self.conversations.get_mut(&now.key) {

@@ -1,7 +1,7 @@
 //! What was released lately: gap fetches before the view has it, receipts when MySQL has it, and `lapwing probe`.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeSet, HashMap, VecDeque},
     sync::Arc,
 };
 
@@ -17,6 +17,10 @@ pub struct Recent {
     by_key: HashMap<ConversationKey, VecDeque<Arc<Released>>>,
     /// Everything below is in MySQL.
     persisted: u64,
+    /// Everything below was told to be so. A persister may be ahead of this owner's own reading.
+    told: u64,
+    /// Offsets of records that became dead letters and are not told yet.
+    dead: BTreeSet<u64>,
 }
 
 /// What became persisted of one conversation.
@@ -32,7 +36,15 @@ const HARD: usize = 8;
 
 impl Recent {
     pub fn new(max_bytes: usize) -> Self {
-        Self { max_bytes, bytes: 0, ring: VecDeque::new(), by_key: HashMap::new(), persisted: 0 }
+        Self {
+            max_bytes,
+            bytes: 0,
+            ring: VecDeque::new(),
+            by_key: HashMap::new(),
+            persisted: 0,
+            told: 0,
+            dead: BTreeSet::new(),
+        }
     }
 
     pub fn push(&mut self, released: Arc<Released>) {
@@ -60,15 +72,19 @@ impl Recent {
 
     /// MySQL has everything below `at`, but for the tombstones. Cumulative: a lost mark heals with the next.
     pub fn mark(&mut self, at: Position, tombstones: &[bus::Tombstone]) -> Vec<NowPersisted> {
-        if at.offset <= self.persisted {
-            return Vec::new();
-        }
-        let first = self.ring.partition_point(|released| released.offset < self.persisted);
-        let end = self.ring.partition_point(|released| released.offset < at.offset);
-        self.persisted = at.offset;
+        self.dead.extend(tombstones.iter().map(|of| of.offset).filter(|offset| *offset >= self.told));
+        self.persisted = self.persisted.max(at.offset);
+        self.tell()
+    }
+
+    /// What is in memory, in MySQL, and was not told yet.
+    pub fn tell(&mut self) -> Vec<NowPersisted> {
+        let first = self.ring.partition_point(|released| released.offset < self.told);
+        let end = self.ring.partition_point(|released| released.offset < self.persisted);
         let mut order: Vec<NowPersisted> = Vec::new();
         let mut places: HashMap<&ConversationKey, usize> = HashMap::new();
-        for released in self.ring.range(first..end) {
+        for released in self.ring.range(first..end.max(first)) {
+            self.told = released.offset + 1;
             let place = *places.entry(&released.key).or_insert_with(|| {
                 order.push(NowPersisted {
                     key: released.key.clone(),
@@ -80,10 +96,11 @@ impl Recent {
             let receipt = &mut order[place].receipt;
             receipt.persisted_seq = released.record.seq;
             if released.record.receipt {
-                let dead = tombstones.iter().any(|tombstone| tombstone.offset == released.offset);
+                let dead = self.dead.contains(&released.offset);
                 note(receipt, &released.record.sender, released.record.seq, dead);
             }
         }
+        self.dead = self.dead.split_off(&self.told);
         order
     }
 
@@ -117,4 +134,41 @@ fn note(receipt: &mut bus::Receipt, sender: &str, seq: u64, dead: bool) {
     });
     let of = &mut receipt.senders[place];
     if dead { of.dead_lettered.push(seq) } else { of.seqs.push(seq) }
+}
+
+#[cfg(test)]
+mod tests {
+    use lapwing_proto::record::Record;
+
+    use super::*;
+
+    fn released(offset: u64) -> Arc<Released> {
+        let record = Record { seq: offset, sender: "alice".into(), receipt: true, ..Record::default() };
+        let at = Position { offset: offset + 1, epoch: 0, index: offset };
+        let key = ConversationKey::new("t", "grp.g");
+        Arc::new(Released { offset, after: at, key, record: Arc::new(record), event: vec![0; 10].into() })
+    }
+
+    fn at(offset: u64) -> Position {
+        Position { offset, epoch: 0, index: 0 }
+    }
+
+    // R-ACK-3
+    #[test]
+    fn a_persister_that_is_faster_than_the_owner_leaves_no_receipt_out() {
+        let mut recent = Recent::new(1 << 20);
+        recent.push(released(1));
+        let dead = bus::Tombstone { offset: 2, ..Default::default() };
+        let first = recent.mark(at(4), &[dead]);
+        assert_eq!(first[0].receipt.senders[0].seqs, [1]);
+        recent.push(released(2));
+        recent.push(released(3));
+        recent.push(released(4));
+        let later = recent.tell();
+        assert_eq!(later[0].receipt.persisted_seq, 3);
+        assert_eq!(later[0].receipt.senders[0].seqs, [3]);
+        assert_eq!(later[0].receipt.senders[0].dead_lettered, [2]);
+        assert!(recent.tell().is_empty() && recent.mark(at(4), &[]).is_empty(), "each is told once");
+        assert_eq!(recent.mark(at(5), &[])[0].receipt.senders[0].seqs, [4]);
+    }
 }
