@@ -41,10 +41,14 @@ pub(crate) struct Writer {
 impl Writer {
     /// Ends after the transaction in hand when told to stop, or when the partition is no longer ours.
     pub(crate) async fn run(mut self) -> End {
-        match self.write_until_stopped().await {
+        let end = match self.write_until_stopped().await {
             Ok(()) => End::Stopped,
             Err(end) => end,
-        }
+        };
+        // Not a drop: whoever takes the partition next reads them from the log again.
+        self.queue.close();
+        drop(self.queue.try_pop_up_to(usize::MAX, usize::MAX));
+        end
     }
 
     async fn write_until_stopped(&mut self) -> Result<(), End> {

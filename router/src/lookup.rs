@@ -45,10 +45,10 @@ impl Handle {
 
 impl Stage {
     pub(crate) async fn run(mut self, router: Arc<Router>) {
-        let places = Arc::new(Semaphore::new(IN_FLIGHT));
+        // Apart, so that with a slow or absent Redis what needs no load waits only for its short deadline.
+        let (light_places, heavy_places) = (places(), places());
         let stopping = router.context.stopping();
         loop {
-            let Ok(place) = places.clone().acquire_owned().await else { return };
             let batch = tokio::select! {
                 () = stopping.cancelled() => return,
                 batch = self.queue.pop_up_to(BATCH, 1 << 20) => batch,
@@ -56,14 +56,30 @@ impl Stage {
             if batch.is_empty() {
                 return;
             }
-            let router = router.clone();
-            let tasks = router.context.tasks.clone();
-            tasks.spawn("lookup batch", OnError::Log, async move {
-                look_up(&router, batch).await;
-                drop(place);
-            });
+            let (heavy, light): (Vec<_>, Vec<_>) =
+                batch.into_iter().partition(|(_, lookup)| lookup.load.is_some());
+            start(&router, &light_places, light).await;
+            start(&router, &heavy_places, heavy).await;
         }
     }
+}
+
+fn places() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(IN_FLIGHT))
+}
+
+/// Waits for a place only while this kind of lookup has none.
+async fn start(router: &Arc<Router>, places: &Arc<Semaphore>, batch: Vec<(PartitionId, Lookup)>) {
+    if batch.is_empty() {
+        return;
+    }
+    let Ok(place) = places.clone().acquire_owned().await else { return };
+    let router = router.clone();
+    let tasks = router.context.tasks.clone();
+    tasks.spawn("lookup batch", OnError::Log, async move {
+        look_up(&router, batch).await;
+        drop(place);
+    });
 }
 
 async fn look_up(router: &Router, batch: Vec<(PartitionId, Lookup)>) {
