@@ -39,7 +39,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn stop(state: &State) -> Result<()> {
+/// As the state file has it now: what was restarted meanwhile has another process number.
+pub(crate) async fn stop(state: &State) -> Result<()> {
     for record in &state.processes {
         let managed = state.managed(&record.spec.name)?;
         if !managed.is_running() {

@@ -8,12 +8,12 @@ use std::process::{ExitCode, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use lapwing_servers::{Cluster, Options, install, paths};
+use lapwing_servers::{Cluster, Options, State, install, paths};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::Command;
 
-use crate::first_messages;
 use crate::step::{interrupted, step};
+use crate::{down, first_messages};
 use counts::Counts;
 
 #[derive(clap::Args)]
@@ -73,6 +73,8 @@ async fn all(arguments: &Arguments, counts: &mut Counts) {
 }
 
 async fn tests(arguments: &Arguments, counts: &mut Counts) -> Result<()> {
+    // Before the build, which may put another file in its place.
+    let dev = std::env::current_exe()?;
     step("tools (NATS, Redis, MariaDB, Kafka)", install::ensure()).await?;
     step("build of the services", async {
         stream(cargo(&["build", "--workspace", "--bins"]), &mut Counts::default()).await
@@ -99,7 +101,9 @@ async fn tests(arguments: &Arguments, counts: &mut Counts) -> Result<()> {
     packages.args(["ci", "--no-audit", "--no-fund"]).current_dir(&client);
     step("Node packages", async { stream(packages, &mut Counts::default()).await }).await?;
     // The browser test finds the cluster, and the command that restarts a part of it, by these two variables.
-    let options = Options { demo_tenant: Some(first_messages::TENANT.to_owned()), ..Options::default() };
+    // Detached, since a part that the test restarts must outlive the command that restarts it.
+    let demo_tenant = Some(first_messages::TENANT.to_owned());
+    let options = Options { demo_tenant, detached: true, ..Options::default() };
     let cluster = step("a cluster for the browser", Cluster::start(options)).await?;
     step("its tenant demo and first messages", first_messages::send(&cluster)).await?;
     let state = cluster.infra().folder().join("state.json");
@@ -109,9 +113,12 @@ async fn tests(arguments: &Arguments, counts: &mut Counts) -> Result<()> {
         .arg("test")
         .current_dir(&client)
         .env("LAPWING_STATE", &state)
-        .env("LAPWING_DEV", std::env::current_exe()?)
+        .env("LAPWING_DEV", dev)
         .env("CHROMIUM_PATH", chromium);
     test_step(counts, "TypeScript and browser tests", command).await;
+    if let Some(state) = State::load(&state)? {
+        down::stop(&state).await?;
+    }
     cluster.stop().await;
     Ok(())
 }
