@@ -44,12 +44,11 @@ struct Session {
     times: ConnectTimes,
 }
 
+/// Who waits for the first connection.
+type First = oneshot::Sender<Result<ConnectTimes, ClientError>>;
+
 /// Runs until the client is closed or may not come back. `first` hears of the first session, or why there is none.
-pub(crate) async fn run(
-    shared: Arc<Shared>,
-    sink: Sink,
-    first: oneshot::Sender<Result<ConnectTimes, ClientError>>,
-) {
+pub(crate) async fn run(shared: Arc<Shared>, sink: Sink, first: First) {
     let began = tokio::time::Instant::now();
     let mut first = Some(first);
     let mut backoff = Backoff::reconnect();
@@ -60,13 +59,9 @@ pub(crate) async fn run(
         let url = &shared.options.urls[at % shared.options.urls.len()];
         let error = match establish(&shared, url).await {
             Ok(session) => {
-                let again = first.is_none();
                 backoff.reset();
                 (fails, renewed) = (0, false);
-                if let Some(first) = first.take() {
-                    let _ = first.send(Ok(session.times));
-                }
-                serve(&shared, &sink, session, again).await
+                serve(&shared, &sink, session, first.take()).await
             }
             Err(error) => {
                 at += 1;
@@ -174,15 +169,19 @@ async fn greet(
 }
 
 /// A live session until it closes; says why it did.
-async fn serve(shared: &Arc<Shared>, sink: &Sink, session: Session, again: bool) -> ClientError {
-    let Session { link, mut reader, welcome, .. } = session;
-    if again {
+async fn serve(shared: &Arc<Shared>, sink: &Sink, session: Session, first: Option<First>) -> ClientError {
+    let Session { link, mut reader, welcome, times, .. } = session;
+    if first.is_none() {
         Counters::add(&shared.counters.reconnects, 1);
     }
     starts(shared, &welcome.conversations);
     let welcome = Arc::new(welcome);
-    sink.update(Update::Connected(welcome.clone())).await;
-    shared.state.send_replace(State::Online(link.clone(), welcome));
+    shared.state.send_replace(State::Online(link.clone(), welcome.clone()));
+    // Only now: whoever is told "connected" finds the session online.
+    if let Some(first) = first {
+        let _ = first.send(Ok(times));
+    }
+    sink.update(Update::Connected(welcome)).await;
     // The reader is dropped, never resumed, when one of the others ends first: read_frame is not cancel-safe.
     let kind = tokio::select! {
         kind = receive(shared, sink, &link, &mut reader) => kind,
