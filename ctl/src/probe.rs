@@ -156,8 +156,9 @@ async fn dispatched(routers: &[Api], conversation: &str, seq: u64) -> anyhow::Re
         for router in routers {
             match router.call(Method::GET, &path, None).await {
                 Ok(trace) if yes(&trace["dispatched"]) => {
-                    let what =
-                        format!("offset {}, epoch {}", number(&trace["offset"]), number(&trace["epoch"]));
+                    let [offset, epoch, nodes, interested] =
+                        ["offset", "epoch", "nodes", "interested"].map(|name| number(&trace[name]));
+                    let what = format!("{nodes} of {interested} nodes, offset {offset}, epoch {epoch}");
                     return Ok(((), format!("{what} ({})", router.base())));
                 }
                 Ok(trace) => last = trace,

@@ -26,6 +26,7 @@ async fn probe_partitions_and_tenants() {
         assert!(text.contains(name), "{name}");
     }
     assert!(text.contains("5 of 5 states"), "{text}");
+    assert!(text.contains("2 of 2 nodes"), "the sender is on one, the receiver on the other: {text}");
 
     let (code, text) = lapwing(&state, &["partitions"]);
     assert_eq!(code, 0, "{text}");

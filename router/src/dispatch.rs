@@ -121,12 +121,12 @@ impl Dispatcher {
             Dispatch::Released(released) => self.released(&released),
             Dispatch::Receipt { key, receipt } => {
                 if !receipt.senders.is_empty() {
-                    self.send_to_interested(&key, 0, 0, deliver_item::Body::Receipt(receipt), Vec::new());
+                    self.send_to_interested(&key, deliver_item::Body::Receipt(receipt), None, &[]);
                 }
             }
             Dispatch::Cursor(cursor) => {
                 let key = ConversationKey::new(cursor.tenant.as_str(), cursor.conversation.as_str());
-                self.send_to_interested(&key, 0, 0, deliver_item::Body::Cursor(cursor), Vec::new());
+                self.send_to_interested(&key, deliver_item::Body::Cursor(cursor), None, &[]);
             }
             Dispatch::Interest { hash, node, incarnation, counter } => {
                 self.interest.add(hash, &node, incarnation, counter);
@@ -159,7 +159,8 @@ impl Dispatcher {
             }
         }
         let body = deliver_item::Body::Event(released.event.clone());
-        self.send_to_interested(&released.key, record.seq, record.n, body, left);
+        let nodes = self.send_to_interested(&released.key, body, Some(released), &left);
+        released.fan_out.sent_to(nodes);
         if joined {
             self.announce(released);
         }
@@ -168,26 +169,29 @@ impl Dispatcher {
         stage.done("ok");
     }
 
+    /// How many nodes that is.
     fn send_to_interested(
         &mut self,
         key: &ConversationKey,
-        seq: u64,
-        n: u64,
         body: deliver_item::Body,
-        left: Vec<String>,
-    ) {
+        of: Option<&Arc<Released>>,
+        left: &[String],
+    ) -> u32 {
         let hash = key.hash64();
+        let mut nodes = 0;
         for node in self.interest.of(hash) {
             let Some(lanes) = self.nodes.get(node) else { continue };
             let item = bus::DeliverItem {
                 tenant: key.tenant.to_string(),
                 conversation: key.conversation.to_string(),
-                seq,
-                left: left.clone(),
+                seq: of.map_or(0, |of| of.record.seq),
+                left: left.to_vec(),
                 body: Some(body.clone()),
             };
-            lanes.push(hash, item, n);
+            lanes.push(hash, item, of);
+            nodes += 1;
         }
+        nodes
     }
 
     fn announce(&self, released: &Released) {

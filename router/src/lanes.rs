@@ -11,7 +11,10 @@ use lapwing_proto::{
     Message as _,
     bus::{self, node_reply, node_request},
 };
-use lapwing_router_core::lane::{Lane, Limits, Missed};
+use lapwing_router_core::{
+    Released,
+    lane::{Lane, Limits, Missed},
+};
 use lapwing_runtime::{OnError, Tasks, metrics, time::mono_ms};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -64,9 +67,9 @@ impl Lanes {
         self.tasks.stop();
     }
 
-    pub(crate) fn push(&self, hash: u64, item: bus::DeliverItem, n: u64) {
+    pub(crate) fn push(&self, hash: u64, item: bus::DeliverItem, of: Option<&Arc<Released>>) {
         let shared = &self.lanes[(hash % LANES as u64) as usize];
-        let taken = shared.lane.lock().push(item, n);
+        let taken = shared.lane.lock().push(item, of.cloned());
         if !taken {
             ::metrics::counter!(metrics::ENQUEUE_TOTAL, "queue" => "lane", "result" => "full").increment(1);
         }

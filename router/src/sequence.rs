@@ -278,17 +278,21 @@ impl Owner {
         let key = ConversationKey::new(ask.tenant.as_str(), ask.conversation.as_str());
         let reply = match self.core.recent().find(&key, ask.seq) {
             None => bus::TraceReply::default(),
-            Some(released) => bus::TraceReply {
-                known: true,
-                offset: released.offset,
-                epoch: released.record.epoch,
-                index: released.record.index,
-                accepted: true,
-                nodes: 0,
-                dispatched: true,
-                applied: released.offset < self.core.view_acked(),
-                persisted: released.offset < self.core.recent().persisted(),
-            },
+            Some(released) => {
+                let (interested, nodes) = released.fan_out.progress();
+                bus::TraceReply {
+                    known: true,
+                    offset: released.offset,
+                    epoch: released.record.epoch,
+                    index: released.record.index,
+                    accepted: true,
+                    interested: interested.unwrap_or_default(),
+                    nodes,
+                    dispatched: interested.is_some_and(|all| nodes >= all),
+                    applied: released.offset < self.core.view_acked(),
+                    persisted: released.offset < self.core.recent().persisted(),
+                }
+            }
         };
         let body = Some(bus::router_reply::Body::Trace(reply));
         self.reply(request, &bus::RouterReply { body });

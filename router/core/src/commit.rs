@@ -193,6 +193,7 @@ impl Partition {
                 key: key.clone(),
                 record: record.clone(),
                 event,
+                fan_out: crate::FanOut::default(),
             }));
         }
         if let Some(entry) = entry {

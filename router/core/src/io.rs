@@ -1,6 +1,9 @@
 //! What goes into a partition's state machine and what comes out of it.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicU32, Ordering},
+};
 
 use bytes::Bytes;
 use lapwing_model::{ConversationKey, Header, Member, MidEntry, Position};
@@ -77,8 +80,38 @@ pub enum Own {
     Skipped,
 }
 
+/// How far an event's way to the gateway nodes is (R-SEQ-5, "dispatched"): the lanes report here.
+#[derive(Debug, Default)]
+pub struct FanOut {
+    nodes: OnceLock<u32>,
+    answered: AtomicU32,
+}
+
+impl FanOut {
+    /// It was put into the lanes of so many nodes.
+    pub fn sent_to(&self, nodes: u32) {
+        self.nodes.get_or_init(|| nodes);
+    }
+
+    /// One of them has it.
+    pub fn answered(&self) {
+        self.answered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many nodes it goes to, once that is known, and how many have it.
+    pub fn progress(&self) -> (Option<u32>, u32) {
+        (self.nodes.get().copied(), self.answered.load(Ordering::Relaxed))
+    }
+}
+
+impl PartialEq for FanOut {
+    fn eq(&self, other: &Self) -> bool {
+        self.progress() == other.progress()
+    }
+}
+
 /// A record that was read, judged valid, and is acknowledged by all in-sync replicas: the truth.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct Released {
     pub offset: u64,
     /// The position behind it.
@@ -87,6 +120,7 @@ pub struct Released {
     pub record: Arc<Record>,
     /// The encoded client event.
     pub event: Bytes,
+    pub fan_out: FanOut,
 }
 
 #[derive(Debug, PartialEq)]

@@ -1,10 +1,15 @@
 //! One lane from this router to one gateway node: batches in order, one in flight, quick retries, and what happens when the
 //! node cannot follow: bodies are dropped, the heads are kept and sent on return, so nothing is lost in silence (R-FAN-3, R-FAN-4).
 
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 use lapwing_model::ConversationKey;
 use lapwing_proto::bus::{self, DeliverResult, deliver_item};
+
+use crate::Released;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -33,14 +38,27 @@ const HEADS: usize = 16;
 
 pub struct Lane {
     limits: Limits,
-    queue: VecDeque<bus::DeliverItem>,
+    queue: VecDeque<Queued>,
     bytes: usize,
     /// Conversations whose events were dropped for this node: head and n.
     behind: HashMap<ConversationKey, (u64, u64)>,
     batch: u64,
-    flying: Option<Vec<bus::DeliverItem>>,
+    flying: Option<Flying>,
     failures: u32,
     retry_at: u64,
+}
+
+struct Queued {
+    item: bus::DeliverItem,
+    /// Whose fan-out this is a part of.
+    of: Option<Arc<Released>>,
+}
+
+#[derive(Default)]
+struct Flying {
+    items: Vec<bus::DeliverItem>,
+    /// Of the items at the same places; heads at the end have none.
+    of: Vec<Option<Arc<Released>>>,
 }
 
 /// What a failed or refused delivery left behind, for the log (tenant, conversation, seq).
@@ -73,18 +91,18 @@ impl Lane {
     }
 
     /// False: the lane is full, the item's body was dropped and the node will be told the head.
-    pub fn push(&mut self, item: bus::DeliverItem, n: u64) -> bool {
+    pub fn push(&mut self, item: bus::DeliverItem, of: Option<Arc<Released>>) -> bool {
         let key = key_of(&item);
         let is_event = matches!(item.body, Some(deliver_item::Body::Event(_)));
         let full = self.queue.len() >= self.limits.items || self.bytes >= self.limits.bytes;
         if full || (is_event && self.behind.contains_key(&key)) {
             if is_event {
-                self.fall_behind(key, item.seq, n);
+                self.fall_behind(key, item.seq, of.map_or(0, |of| of.record.n));
             }
             return false;
         }
         self.bytes += size(&item);
-        self.queue.push_back(item);
+        self.queue.push_back(Queued { item, of });
         true
     }
 
@@ -102,29 +120,32 @@ impl Lane {
             return None;
         }
         if self.flying.is_none() {
-            let items = self.take();
-            if items.is_empty() {
+            let taken = self.take();
+            if taken.items.is_empty() {
                 return None;
             }
             self.batch += 1;
-            self.flying = Some(items);
+            self.flying = Some(taken);
         }
         self.retry_at = u64::MAX; // Until it is answered or failed.
-        self.flying.as_deref().map(|items| (self.batch, items))
+        self.flying.as_ref().map(|flying| (self.batch, flying.items.as_slice()))
     }
 
     pub fn retry_at(&self) -> Option<u64> {
         (self.retry_at != u64::MAX && !self.is_empty()).then_some(self.retry_at)
     }
 
-    fn take(&mut self) -> Vec<bus::DeliverItem> {
-        let (mut items, mut bytes) = (Vec::new(), 0);
+    fn take(&mut self) -> Flying {
+        let (mut taken, mut bytes) = (Flying::default(), 0);
+        let items = &mut taken.items;
         while items.len() < self.limits.batch_items
-            && let Some(next) = self.queue.front()
-            && (items.is_empty() || bytes + size(next) <= self.limits.batch_bytes)
+            && let Some(next) = self
+                .queue
+                .pop_front_if(|next| items.is_empty() || bytes + size(&next.item) <= self.limits.batch_bytes)
         {
-            bytes += size(next);
-            items.extend(self.queue.pop_front());
+            bytes += size(&next.item);
+            items.push(next.item);
+            taken.of.push(next.of);
         }
         self.bytes -= bytes;
         // Beside a busy conversation, too: who is behind must not wait until the queue is empty.
@@ -135,19 +156,24 @@ impl Lane {
                 items.push(head_item(&key, head, n));
             }
         }
-        items
+        taken
     }
 
     /// The node answered each item. Refused events are left to a fetch: their heads are sent again.
     pub fn answered(&mut self, results: &[i32], now: u64) -> Missed {
-        let Some(items) = self.flying.take() else { return Vec::new() };
+        let Some(Flying { items, of }) = self.flying.take() else { return Vec::new() };
         self.failures = 0;
         self.retry_at = now;
         let mut missed = Vec::new();
         for (i, item) in items.iter().enumerate() {
-            let refused = results.get(i).copied() != Some(DeliverResult::Ok as i32)
-                && results.get(i).copied() != Some(DeliverResult::Disconnected as i32);
-            if refused && matches!(item.body, Some(deliver_item::Body::Event(_))) {
+            let taken = results.get(i).is_some_and(|result| {
+                *result == DeliverResult::Ok as i32 || *result == DeliverResult::Disconnected as i32
+            });
+            if taken {
+                if let Some(Some(released)) = of.get(i) {
+                    released.fan_out.answered();
+                }
+            } else if matches!(item.body, Some(deliver_item::Body::Event(_))) {
                 self.fall_behind(key_of(item), item.seq, 0);
                 missed.push((key_of(item), item.seq));
             }
@@ -169,7 +195,7 @@ impl Lane {
         let slow = [1000, 5000, 30_000][(self.failures - self.limits.retries - 1).min(2) as usize];
         self.retry_at = now + slow;
         let mut missed = Vec::new();
-        for item in self.flying.take().unwrap_or_default() {
+        for item in self.flying.take().unwrap_or_default().items {
             let n = match &item.body {
                 Some(deliver_item::Body::Head(head)) => head.n,
                 _ => 0,
@@ -227,11 +253,11 @@ mod tests {
     #[test]
     fn what_does_not_fit_becomes_a_head_and_later_events_do_not_overtake_it() {
         let mut lane = Lane::new(Limits { items: 2, ..Limits::default() });
-        assert!(lane.push(event("a", 1), 1) && lane.push(event("b", 1), 1));
-        assert!(!lane.push(event("a", 2), 2), "full");
+        assert!(lane.push(event("a", 1), None) && lane.push(event("b", 1), None));
+        assert!(!lane.push(event("a", 2), None), "full");
         let (number, items) = lane.next(0).unwrap();
         assert_eq!((number, items.len()), (1, 3));
-        assert_eq!(items[2].body, Some(deliver_item::Body::Head(bus::Head { head: 2, n: 2 })));
+        assert_eq!(items[2].body, Some(deliver_item::Body::Head(bus::Head { head: 2, n: 0 })));
         assert!(lane.next(0).is_none(), "one batch in flight");
         assert!(lane.answered(&ok(3), 1).is_empty());
         assert!(lane.is_empty());
@@ -241,11 +267,11 @@ mod tests {
     #[test]
     fn heads_go_out_beside_a_queue_that_is_never_empty() {
         let mut lane = Lane::new(Limits { batch_items: 1, ..Limits::default() });
-        lane.push(event("a", 1), 1);
+        lane.push(event("a", 1), None);
         lane.next(0);
         assert_eq!(lane.answered(&[DeliverResult::HubFull as i32], 0).len(), 1);
         assert_eq!(lane.retry_at(), Some(100));
-        (1..=3).for_each(|seq| assert!(lane.push(event("b", seq), seq)));
+        (1..=3).for_each(|seq| assert!(lane.push(event("b", seq), None)));
         let (_, items) = lane.next(100).unwrap();
         let heads = items.iter().filter(|item| matches!(item.body, Some(deliver_item::Body::Head(_))));
         assert_eq!((items.len(), heads.count()), (2, 1));
@@ -254,7 +280,7 @@ mod tests {
     #[test]
     fn a_batch_is_repeated_under_its_number_then_given_up_to_heads() {
         let mut lane = Lane::new(Limits::default());
-        lane.push(event("a", 1), 1);
+        lane.push(event("a", 1), None);
         let first = lane.next(0).map(|(number, _)| number);
         for _ in 0..3 {
             assert!(lane.failed(0).is_empty());
@@ -267,6 +293,29 @@ mod tests {
         assert_eq!(number, 2);
         assert!(matches!(items[0].body, Some(deliver_item::Body::Head(_))));
         lane.answered(&ok(1), 2000);
-        assert!(lane.push(event("a", 2), 2), "caught up: bodies again");
+        assert!(lane.push(event("a", 2), None), "caught up: bodies again");
+    }
+
+    // R-SEQ-5: dispatched is what the nodes said, not what was sent.
+    #[test]
+    fn an_event_counts_as_dispatched_once_each_node_has_it() {
+        let released = Arc::new(Released {
+            offset: 7,
+            after: lapwing_model::Position { offset: 8, epoch: 1, index: 1 },
+            key: ConversationKey::new("t", "a"),
+            record: Arc::default(),
+            event: vec![0; 100].into(),
+            fan_out: crate::FanOut::default(),
+        });
+        let mut nodes: Vec<_> = (0..2).map(|_| Lane::new(Limits::default())).collect();
+        for lane in &mut nodes {
+            assert!(lane.push(event("a", 1), Some(released.clone())));
+            lane.next(0);
+        }
+        released.fan_out.sent_to(2);
+        assert_eq!(released.fan_out.progress(), (Some(2), 0), "sent is not taken");
+        nodes[0].answered(&ok(1), 0);
+        nodes[1].answered(&[DeliverResult::HubFull as i32], 0);
+        assert_eq!(released.fan_out.progress(), (Some(2), 1), "refused is not taken");
     }
 }

@@ -19,5 +19,5 @@ pub mod requests;
 pub mod view;
 
 pub use assign::Assignment;
-pub use io::{Effect, Load, Loaded, Lookup, LookupAnswer, Now, Own, Released, RequestId};
+pub use io::{Effect, FanOut, Load, Loaded, Lookup, LookupAnswer, Now, Own, Released, RequestId};
 pub use partition::{Options, Partition, State};

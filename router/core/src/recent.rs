@@ -141,12 +141,20 @@ mod tests {
     use lapwing_proto::record::Record;
 
     use super::*;
+    use crate::FanOut;
 
     fn released(offset: u64) -> Arc<Released> {
         let record = Record { seq: offset, sender: "alice".into(), receipt: true, ..Record::default() };
         let at = Position { offset: offset + 1, epoch: 0, index: offset };
         let key = ConversationKey::new("t", "grp.g");
-        Arc::new(Released { offset, after: at, key, record: Arc::new(record), event: vec![0; 10].into() })
+        Arc::new(Released {
+            offset,
+            after: at,
+            key,
+            record: Arc::new(record),
+            event: vec![0; 10].into(),
+            fan_out: FanOut::default(),
+        })
     }
 
     fn at(offset: u64) -> Position {

@@ -160,6 +160,7 @@ mod tests {
     use lapwing_proto::record::Record;
 
     use super::*;
+    use crate::FanOut;
 
     fn at(offset: u64) -> Position {
         Position { offset, epoch: 0, index: offset }
@@ -168,7 +169,14 @@ mod tests {
     fn released(offset: u64) -> Arc<Released> {
         let record = Arc::new(Record { seq: offset, ..Record::default() });
         let key = ConversationKey::new("t", "grp.g");
-        Arc::new(Released { offset, after: at(offset + 1), key, record, event: vec![0; 100].into() })
+        Arc::new(Released {
+            offset,
+            after: at(offset + 1),
+            key,
+            record,
+            event: vec![0; 100].into(),
+            fan_out: FanOut::default(),
+        })
     }
 
     // R-SEQ-4, R-SEQ-9

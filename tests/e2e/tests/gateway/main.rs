@@ -4,5 +4,6 @@ mod connections;
 mod faults;
 mod flow;
 mod frames;
+mod join;
 mod socket;
 mod world;

@@ -98,6 +98,33 @@ async fn a_dead_ones_partitions_are_taken_within_lease_and_a_second() {
     eprintln!("after SIGTERM all partitions are held again after {took:?}");
 }
 
+// I7: what waits for the writer when a partition is handed over is read again by the next owner; it is no drop.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hand_over_with_a_full_queue_counts_no_drop() {
+    let world = World::prepare(2, &[("LAPWING_PACE_ROWS", "200"), ("LAPWING_BATCH_ROWS", "50")]).await;
+    world.cluster.persister(0).start().await.unwrap();
+    let rooms = rooms();
+    for room in &rooms {
+        let mut owner = world.feed.claim(room).await;
+        owner.send(created(room, &["alice"])).await;
+        owner.send_all((2..=600).map(|seq| message(room, seq))).await;
+    }
+    let metric = async |name: &str| -> f64 {
+        let metrics = world.cluster.persister(0).metrics().await.unwrap();
+        let line = metrics.lines().find(|line| line.starts_with(&format!("{name}{{queue=\"consume\"}}")));
+        line.and_then(|line| line.rsplit(' ').next()).and_then(|value| value.parse().ok()).unwrap_or(0.0)
+    };
+    within(10, "rows wait", async || metric("lapwing_queue_length").await > 1000.0).await;
+    world.cluster.persister(1).start().await.unwrap();
+    within(10, "p1 gave half away", async || world.held_by("p1").await <= PARTITIONS / 2 + 1).await;
+    assert_eq!(metric("lapwing_queue_drops_total").await, 0.0);
+    for room in &rooms {
+        world.wait_for_head(room, 600, 60).await;
+        world.assert_exact(room, 600).await;
+    }
+    assert_eq!(metric("lapwing_queue_drops_total").await, 0.0);
+}
+
 // R-REL: SIGSTOP of a persister longer than its lease; when it goes on it is a zombie and the fence holds.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_persister_writes_nothing_when_it_comes_back_late() {
