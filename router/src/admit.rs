@@ -129,8 +129,8 @@ fn check(router: &Router, id: &PartitionId, body: &Body) -> Result<(), Refusal> 
             for item in &batch.items {
                 ids::check_id("client_mid", &item.client_mid).map_err(invalid)?;
                 let size = item.content.as_ref().map_or(0, content_len);
-                if size > router.config.max_body_bytes {
-                    let message = format!("{size} bytes; at most {}", router.config.max_body_bytes);
+                if size > router.config.max_body {
+                    let message = format!("{size} bytes; at most {}", router.config.max_body);
                     return Err(Refusal::new(Code::TooLarge, message));
                 }
             }

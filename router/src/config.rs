@@ -31,8 +31,9 @@ pub(crate) struct Config {
     #[arg(long, env = "LAPWING_LEASE_MS", default_value_t = 3000)]
     pub(crate) lease_ms: u64,
 
-    #[arg(long, env = "LAPWING_HEARTBEAT_MS", default_value_t = 500)]
-    pub(crate) heartbeat_ms: u64,
+    /// How often a router says that it lives, milliseconds
+    #[arg(long, env = "LAPWING_ROUTER_BEAT_MS", default_value_t = 500)]
+    pub(crate) beat_ms: u64,
 
     /// A gateway node silent for so long gets nothing more, milliseconds
     #[arg(long, env = "LAPWING_NODE_SILENT_MS", default_value_t = 5000)]
@@ -59,8 +60,8 @@ pub(crate) struct Config {
     pub(crate) dedupe_window_ms: u64,
 
     /// Largest body of a message
-    #[arg(long, env = "LAPWING_MAX_BODY_BYTES", default_value_t = 512 << 10)]
-    pub(crate) max_body_bytes: usize,
+    #[arg(long, env = "LAPWING_MAX_BODY", default_value_t = 512 << 10)]
+    pub(crate) max_body: usize,
 
     /// Events that a conversation's hot window keeps once they are in MySQL
     #[arg(long, env = "LAPWING_HOT_EVENTS", default_value_t = 200)]

@@ -26,7 +26,7 @@ struct Node {
 /// Gateways' heartbeats into the dispatch queue, so that they are seen in order with everything else.
 pub(crate) async fn listen(router: &Arc<Router>) -> anyhow::Result<()> {
     let mut beats =
-        router.nats.subscribe("lw.g.hb", SubscriptionOptions::named("gateway heartbeats")).await?;
+        router.nats.subscribe("lw.g.hb", SubscriptionOptions::named("gateway_heartbeats")).await?;
     let (router, stopping) = (router.clone(), router.context.stopping());
     let tasks = router.context.tasks.clone();
     tasks.spawn("gateway heartbeats", OnError::StopService, async move {

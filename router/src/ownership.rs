@@ -87,9 +87,9 @@ impl Stage {
         let times = Times { lease_ms: router.config.lease_ms, ..Times::default() };
         *state.assignment.lock() = Some(Assignment::new(router.node(), router.incarnation, times, mono_ms()));
         let mut beats =
-            router.nats.subscribe("lw.r.hb", SubscriptionOptions::named("router heartbeats")).await?;
+            router.nats.subscribe("lw.r.hb", SubscriptionOptions::named("router_heartbeats")).await?;
         let all = router.all();
-        let mut ticks = tokio::time::interval(Duration::from_millis(router.config.heartbeat_ms));
+        let mut ticks = tokio::time::interval(Duration::from_millis(router.config.beat_ms));
         let stopping = router.context.stopping();
         let (mut counter, mut isolated) = (0, true);
         loop {

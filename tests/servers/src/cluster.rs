@@ -118,8 +118,12 @@ impl Cluster {
         for _ in 0..options.gateways {
             ports_of_gateways.push((port(CLIENT)?, port(API)?, port(GATEWAY_ADMIN)?));
         }
+        // A page from one gateway may be moved to another.
+        let origins: Vec<_> =
+            ports_of_gateways.iter().map(|(client, ..)| format!("http://{}", client.address())).collect();
+        let origins = origins.join(",");
         for (index, ports) in ports_of_gateways.into_iter().enumerate() {
-            gateways.push(Gateway::prepare(&format!("g{}", index + 1), &common, &infra, ports)?);
+            gateways.push(Gateway::prepare(&format!("g{}", index + 1), &common, &infra, &origins, ports)?);
         }
         let routers = (1..=options.routers)
             .map(|number| Service::router(&format!("r{number}"), &common, &infra, port(ROUTER_ADMIN)?))

@@ -123,11 +123,13 @@ impl Gateway {
         node: &str,
         common: &Common,
         infra: &Infra,
+        origins: &str,
         (client, api, admin): (Port, Port, Port),
     ) -> Result<Self> {
         let mut env = vec![
             ("LAPWING_CLIENT_ADDR".to_owned(), client.address()),
             ("LAPWING_API_ADDR".to_owned(), api.address()),
+            ("LAPWING_ORIGINS".to_owned(), origins.to_owned()),
             ("LAPWING_PUBLIC_URL".to_owned(), format!("ws://{}", client.address())),
             ("LAPWING_REDIS_URL".to_owned(), infra.redis().url()),
             ("LAPWING_JWT_SECRET_FILE".to_owned(), common.jwt_secret_file.to_string_lossy().into_owned()),
