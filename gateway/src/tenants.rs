@@ -34,13 +34,11 @@ struct Entry {
 struct Known {
     state: Arc<TenantState>,
     at: Instant,
-    /// What the routers had heard of when this was asked.
-    generation: u64,
 }
 
 impl Known {
     fn is_fresh(&self, generation: u64, life: Duration) -> bool {
-        self.generation >= generation && self.at.elapsed() < life
+        self.state.as_of >= generation && self.at.elapsed() < life
     }
 }
 
@@ -57,7 +55,11 @@ impl Tenants {
         entries.entry(Arc::from(tenant)).or_default().clone()
     }
 
-    /// What was changed here must be seen here at once.
+    /// What was changed here is seen here at once, although another router would not know it yet.
+    pub fn changed(&self, tenant: &str, state: TenantState) {
+        keep(&self.entry(tenant), state);
+    }
+
     pub fn forget(&self, tenant: &str) {
         self.entries.lock().remove(tenant);
     }
@@ -79,7 +81,7 @@ pub async fn get(gateway: &Gateway, tenant: &str) -> Result<Arc<TenantState>, Re
     }
     metrics::counter!(CACHE_TOTAL, "cache" => "tenants", "result" => "miss").increment(1);
     match ask(gateway, tenant).await {
-        Ok(state) => Ok(keep(&entry, state, generation)),
+        Ok(state) => Ok(keep(&entry, state)),
         Err(refusal) => {
             let stale = entry.known.lock().clone().filter(|known| known.at.elapsed() < STALE_USABLE);
             let Some(known) = stale else { return Err(refusal) };
@@ -90,15 +92,15 @@ pub async fn get(gateway: &Gateway, tenant: &str) -> Result<Arc<TenantState>, Re
     }
 }
 
-fn keep(entry: &Entry, state: TenantState, generation: u64) -> Arc<TenantState> {
+fn keep(entry: &Entry, state: TenantState) -> Arc<TenantState> {
     let mut known = entry.known.lock();
-    if let Some(newer) = known.as_mut().filter(|known| known.state.generation > state.generation) {
+    if let Some(newer) = known.as_mut().filter(|known| known.state.as_of > state.as_of) {
         // A router that is behind has answered.
         newer.at = Instant::now();
         return newer.state.clone();
     }
     let state = Arc::new(state);
-    *known = Some(Known { state: state.clone(), at: Instant::now(), generation });
+    *known = Some(Known { state: state.clone(), at: Instant::now() });
     state
 }
 
@@ -148,18 +150,18 @@ pub fn recheck(gateway: &Arc<Gateway>) {
 mod tests {
     use super::*;
 
-    fn state(generation: u64) -> TenantState {
-        TenantState { found: true, generation, record: None }
+    fn state(as_of: u64) -> TenantState {
+        TenantState { found: true, generation: 3, record: None, as_of }
     }
 
     // R-PERM-5
     #[test]
     fn an_older_read_never_overwrites_a_newer_one() {
         let entry = Entry::default();
-        assert_eq!(keep(&entry, state(7), 7).generation, 7);
-        assert_eq!(keep(&entry, state(5), 9).generation, 7, "a router that is behind");
+        assert_eq!(keep(&entry, state(7)).as_of, 7);
+        assert_eq!(keep(&entry, state(5)).as_of, 7, "a router that is behind");
         assert!(!entry.known.lock().as_ref().unwrap().is_fresh(9, Duration::from_secs(60)), "asked again");
-        assert_eq!(keep(&entry, state(9), 9).generation, 9);
+        assert_eq!(keep(&entry, state(9)).as_of, 9);
         let known = entry.known.lock().clone().unwrap();
         assert!(known.is_fresh(9, Duration::from_secs(60)) && !known.is_fresh(9, Duration::ZERO));
     }

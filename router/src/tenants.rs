@@ -46,11 +46,13 @@ impl Handle {
     }
 
     fn get(&self, tenant: &str) -> TenantState {
-        match self.folded.lock().tenants.get(tenant) {
+        let folded = self.folded.lock();
+        let as_of = folded.next;
+        match folded.tenants.get(tenant) {
             Some((generation, record)) => {
-                TenantState { found: true, generation: *generation, record: Some(record.clone()) }
+                TenantState { found: true, generation: *generation, record: Some(record.clone()), as_of }
             }
-            None => TenantState::default(),
+            None => TenantState { as_of, ..TenantState::default() },
         }
     }
 

@@ -86,10 +86,13 @@ async fn change(
     check_id("tenant", tenant).map_err(invalid)?;
     let change = TenantChange { tenant: tenant.to_owned(), body: Some(body) };
     let body = router_request::Body::TenantChange(change);
-    let answer = gateway.routers.ask_any(body, traceparent, CHANGE_TIMEOUT).await;
+    // Whatever becomes of it: what was known before may be wrong now.
     gateway.tenants.forget(tenant);
-    match answer? {
-        router_reply::Body::Tenant(state) => Ok(state),
+    match gateway.routers.ask_any(body, traceparent, CHANGE_TIMEOUT).await? {
+        router_reply::Body::Tenant(state) => {
+            gateway.tenants.changed(tenant, state.clone());
+            Ok(state)
+        }
         _ => Err(Refusal::new(Code::NotReady, "a router answered with something else")),
     }
 }

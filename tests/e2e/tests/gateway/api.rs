@@ -75,3 +75,31 @@ async fn the_server_api() {
     let answer = world.api("POST", "/v1/p2p", &world.key, users).await;
     assert_eq!(name(&answer), (401, "unauthenticated".into()));
 }
+
+// R-PERM-5: what a node changed it sees at once, whichever router it asks next; the other nodes see it within 2 s.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_key_works_at_once_where_it_was_made() {
+    let world = World::with_routers(2, 3, &[]).await;
+    let users = json!({ "users": ["alice", "bob"] });
+    for i in 0..40 {
+        let key = world.cluster.tenant(&format!("fresh{i}")).await.expect("tenant");
+        let answer = world.api("POST", "/v1/p2p", &key, users.clone()).await;
+        assert!(answer.status == 200 || answer.status == 201, "{i}: {} {}", answer.status, answer.body);
+    }
+    let key = world.cluster.tenant("elsewhere").await.expect("tenant");
+    let since = std::time::Instant::now();
+    let there = world.cluster.gateway(1).api_address();
+    let url_body = users.to_string();
+    loop {
+        let answer =
+            lapwing_servers::http::request(&there, "POST", "/v1/p2p", Some(&key), Some(&url_body)).await;
+        match answer.expect("an answer").status {
+            401 => assert!(since.elapsed().as_secs() < 2, "not known on the other node"),
+            status => {
+                assert_eq!(status, 200);
+                break;
+            }
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
