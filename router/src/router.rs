@@ -3,12 +3,14 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use bytes::Bytes;
 use lapwing_links::{
     kafka::{Kafka, Producer, ProducerOptions},
     nats::Nats,
     redis::Redis,
 };
 use lapwing_model::{Kind, PartitionId, Position, kind::KINDS};
+use lapwing_proto::bus::RouterRequest;
 use lapwing_runtime::{Context, OnError, queue::Budget};
 use lapwing_views::Views;
 use parking_lot::{Mutex, RwLock};
@@ -18,7 +20,7 @@ use crate::{
 };
 
 /// What every stage of this process shares.
-pub(crate) struct Router {
+pub struct Router {
     pub(crate) config: Config,
     pub(crate) context: Context,
     /// Of this process: a greater one is a later start of the same node.
@@ -41,6 +43,24 @@ pub(crate) struct Router {
 }
 
 impl Router {
+    /// A request that came by another way than NATS; `answer` gets the encoded reply where the others leave. `size`: bytes that it
+    /// counts for in its queue.
+    pub fn request(
+        self: &Arc<Self>,
+        request: RouterRequest,
+        size: usize,
+        answer: impl FnOnce(Bytes) + Send + 'static,
+    ) {
+        admit::take(self, request, Some(answer::To::Here(Box::new(answer))), "", size);
+    }
+
+    /// Partitions of the logs that this router serves now.
+    pub fn serving(&self) -> Vec<PartitionId> {
+        let handles = self.partitions.read();
+        let serving = handles.iter().filter(|(_, handle)| handle.status.lock().epoch.is_some());
+        serving.map(|(id, _)| id.clone()).collect()
+    }
+
     pub(crate) fn node(&self) -> &str {
         self.context.node()
     }
@@ -55,7 +75,12 @@ impl Router {
     }
 }
 
-pub(crate) async fn start(config: Config, context: Context) -> anyhow::Result<()> {
+pub async fn start(config: Config, context: Context) -> anyhow::Result<()> {
+    open(config, context).await.map(drop)
+}
+
+/// Connects and spawns every stage.
+pub async fn open(config: Config, context: Context) -> anyhow::Result<Arc<Router>> {
     anyhow::ensure!(
         config.partitions.is_power_of_two() && config.partitions <= 256,
         "LAPWING_PARTITIONS must be a power of two up to 256"
@@ -111,5 +136,5 @@ pub(crate) async fn start(config: Config, context: Context) -> anyhow::Result<()
     tasks.spawn("ownership", OnError::StopService, ownership_stage.run(router.clone()));
     let leaving = router.clone();
     context.on_drain("release partitions", async move { ownership::leave(&leaving).await });
-    Ok(())
+    Ok(router)
 }

@@ -6,7 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lapwing_links::nats::Responder;
 use lapwing_model::{ConversationKey, PartitionId, Position, record::BadRecord};
 use lapwing_proto::{
     bus::{self, router_request::Body},
@@ -20,11 +19,11 @@ use lapwing_runtime::{
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use crate::{apply, commit, dispatch::Dispatch, produce, router::Router, times::Times};
+use crate::{answer::To, apply, commit, dispatch::Dispatch, produce, router::Router, times::Times};
 
 pub(crate) struct Request {
     pub(crate) body: Body,
-    pub(crate) responder: Option<Responder>,
+    pub(crate) to: Option<To>,
     pub(crate) received: Instant,
 }
 
@@ -93,7 +92,7 @@ fn options(router: &Router) -> Options {
 }
 
 struct Open {
-    responder: Option<Responder>,
+    to: Option<To>,
     received: Instant,
     kind: &'static str,
 }
@@ -142,7 +141,7 @@ impl Owner {
         // Whoever still waits asks the next owner.
         for request in inbox.try_pop_up_to(usize::MAX, usize::MAX) {
             let reply = lapwing_router_core::requests::not_owner(20);
-            self.router.answers.send(request.responder, &reply);
+            self.router.answers.send(request.to, &reply);
         }
     }
 
@@ -198,7 +197,7 @@ impl Owner {
         if let Body::Publish(batch) = &request.body {
             self.times.taken(batch);
         }
-        self.open.insert(id, Open { responder: request.responder, received: request.received, kind });
+        self.open.insert(id, Open { to: request.to, received: request.received, kind });
         match request.body {
             Body::Publish(batch) => self.core.publish(id, batch, now),
             Body::Attach(batch) => self.core.attach(id, batch, now),
@@ -270,7 +269,7 @@ impl Owner {
     fn reply(&mut self, request: RequestId, reply: &bus::RouterReply) {
         let Some(open) = self.open.remove(&request) else { return };
         metrics::stage("total").kind(open.kind).since(open.received).done(result_of(reply));
-        self.router.answers.send(open.responder, reply);
+        self.router.answers.send(open.to, reply);
     }
 
     /// `lapwing probe`: what became of one message.

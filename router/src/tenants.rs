@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use lapwing_links::{kafka::PartitionReader, nats::Responder};
+use lapwing_links::kafka::PartitionReader;
 use lapwing_model::{Code, Refusal, ids};
 use lapwing_proto::{
     Message as _,
@@ -13,7 +13,7 @@ use lapwing_runtime::{OnError, throttle::Throttle};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::{admit, router::Router};
+use crate::{admit, answer::To, router::Router};
 
 const TOPIC: &str = "lapwing.tenants";
 
@@ -56,21 +56,21 @@ impl Handle {
         }
     }
 
-    pub(crate) fn request(&self, router: &Arc<Router>, body: Body, responder: Option<Responder>) {
+    pub(crate) fn request(&self, router: &Arc<Router>, body: Body, to: Option<To>) {
         match body {
             Body::TenantGet(ask) => {
                 let state = self.get(&ask.tenant);
                 router
                     .answers
-                    .send(responder, &RouterReply { body: Some(router_reply::Body::Tenant(state)) });
+                    .send(to, &RouterReply { body: Some(router_reply::Body::Tenant(state)) });
             }
             Body::TenantChange(change) => {
                 let (handle, router) = (self.clone(), router.clone());
                 let tasks = router.context.tasks.clone();
                 tasks.spawn("tenant change", OnError::Log, async move {
                     match handle.change(&router, change).await {
-                        Ok(body) => router.answers.send(responder, &RouterReply { body: Some(body) }),
-                        Err(refusal) => admit::refuse(&router, responder, &refusal, ""),
+                        Ok(body) => router.answers.send(to, &RouterReply { body: Some(body) }),
+                        Err(refusal) => admit::refuse(&router, to, &refusal, ""),
                     }
                 });
             }
