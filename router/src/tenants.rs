@@ -60,9 +60,7 @@ impl Handle {
         match body {
             Body::TenantGet(ask) => {
                 let state = self.get(&ask.tenant);
-                router
-                    .answers
-                    .send(to, &RouterReply { body: Some(router_reply::Body::Tenant(state)) });
+                router.answers.send(to, &RouterReply { body: Some(router_reply::Body::Tenant(state)) });
             }
             Body::TenantChange(change) => {
                 let (handle, router) = (self.clone(), router.clone());

@@ -145,7 +145,8 @@ impl Bench {
             Order::Run { seconds, in_flight: in_flight / share, rate: rate.map(|rate| rate / share as f64) };
         let before: [f64; 4] = used();
         let limit = Duration::from_secs_f64(seconds + 60.0);
-        let answers = futures::future::try_join_all(self.fed.iter_mut().map(|fed| fed.ask(&order, limit))).await?;
+        let answers =
+            futures::future::try_join_all(self.fed.iter_mut().map(|fed| fed.ask(&order, limit))).await?;
         let after = used();
         let [router, kafka, redis, busy] = std::array::from_fn(|place| after[place] - before[place]);
         let answer = together(answers);
@@ -214,7 +215,10 @@ async fn shares(report: &mut Report, bench: &mut Bench, arguments: &Arguments, l
     for (place, share) in [0.25, 0.5, 0.75].into_iter().enumerate() {
         let seen = bench.feed(SHORT, arguments.in_flight, Some(limit * share)).await?;
         let name = format!("{:.0} % of the limit ({}/s)", share * 100.0, thousands(limit * share));
-        report.figure(format!("reply at {name}"), format!("{}, {}/s accepted", shown_latency(&seen), thousands(seen.a_second())));
+        report.figure(
+            format!("reply at {name}"),
+            format!("{}, {}/s accepted", shown_latency(&seen), thousands(seen.a_second())),
+        );
         for (line, stage) in seen.answer.stages.iter().enumerate() {
             if place == 0 {
                 rows.push(vec![stage.stage.clone()]);
@@ -232,7 +236,14 @@ async fn shares(report: &mut Report, bench: &mut Bench, arguments: &Arguments, l
 async fn ladder(report: &mut Report, bench: &mut Bench, arguments: &Arguments, one: &Seen) -> Result<()> {
     let row = |count: usize, seen: &Seen| {
         let [router, kafka, redis] = [seen.router, seen.kafka, seen.redis].map(|cpu| seen.each(cpu));
-        vec![count.to_string(), format!("{}/s", thousands(seen.a_second())), shown_latency(seen), router, kafka, redis]
+        vec![
+            count.to_string(),
+            format!("{}/s", thousands(seen.a_second())),
+            shown_latency(seen),
+            router,
+            kafka,
+            redis,
+        ]
     };
     let mut rows = vec![row(1, one)];
     for &count in &arguments.routers {
@@ -272,7 +283,8 @@ async fn through_gateway(report: &mut Report, infra: Infra, arguments: &Argument
     );
     let names = ["router", "gateway", "NATS", "Kafka", "clients"];
     let each = most.cpu.map(|cpu| cpu * 1e6 / most.accepted.max(1) as f64);
-    let shown: Vec<String> = names.iter().zip(each).map(|(name, each)| format!("{name} {each:.1} µs")).collect();
+    let shown: Vec<String> =
+        names.iter().zip(each).map(|(name, each)| format!("{name} {each:.1} µs")).collect();
     report.figure("CPU a message on that way", shown.join(" · "));
     let light = clients.run(&cluster, SHORT, 1, Some(Duration::from_millis(10))).await?;
     let (p50, p99) = (light.p50_us / 1000.0, light.p99_us / 1000.0);

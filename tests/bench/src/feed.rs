@@ -18,17 +18,9 @@ pub(crate) use stages::StageTime;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// Makes the conversations whose partitions this router serves.
-    Prepare {
-        tenant: String,
-        conversations: usize,
-        body: usize,
-    },
+    Prepare { tenant: String, conversations: usize, body: usize },
     /// As much as goes with so many messages under way, or so many a second.
-    Run {
-        seconds: f64,
-        in_flight: usize,
-        rate: Option<f64>,
-    },
+    Run { seconds: f64, in_flight: usize, rate: Option<f64> },
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -76,7 +68,8 @@ async fn obey(router: Arc<Router>, health: Health, partitions: u32) -> Result<()
         let answer = match (order, &mut feeder) {
             (Order::Prepare { tenant, conversations, body }, feeder) => {
                 ready(&health).await?;
-                let fresh = feeder::Feeder::prepare(&router, &tenant, conversations, body, partitions).await?;
+                let fresh =
+                    feeder::Feeder::prepare(&router, &tenant, conversations, body, partitions).await?;
                 let answer = Answer { conversations: fresh.conversations(), ..Answer::default() };
                 *feeder = Some(fresh);
                 answer

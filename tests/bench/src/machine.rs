@@ -35,7 +35,8 @@ pub(crate) fn describe() -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let model = after(&read("/proc/cpuinfo"), "model name");
     let kib = after(&read("/proc/meminfo"), "MemTotal");
-    let gib = kib.split_whitespace().next().and_then(|kib| kib.parse::<f64>().ok()).unwrap_or_default() / 1048576.0;
+    let gib =
+        kib.split_whitespace().next().and_then(|kib| kib.parse::<f64>().ok()).unwrap_or_default() / 1048576.0;
     let kernel = read("/proc/sys/kernel/osrelease");
     let load = read("/proc/loadavg").split_whitespace().next().unwrap_or_default().to_owned();
     format!("{cores} cores {model}, {gib:.0} GiB, Linux {}, load average {load} at the start", kernel.trim())

@@ -28,8 +28,7 @@ struct Goal {
 impl Report {
     /// `command`: what is typed after `./dev bench`.
     pub(crate) fn begin(name: &'static str, heading: &'static str, command: String) -> Self {
-        let machine =
-            format!("{}, commit {}, {}", machine::date(), machine::commit(), machine::describe());
+        let machine = format!("{}, commit {}, {}", machine::date(), machine::commit(), machine::describe());
         println!("bench {name}: {machine}");
         Self { name, heading, command, machine, parts: Vec::new(), goals: Vec::new() }
     }
@@ -75,7 +74,8 @@ impl Report {
     /// Puts the section in the place of the one of the same name.
     pub(crate) fn write_down(&self) -> Result<()> {
         let path = lapwing_servers::paths::workspace_dir().join("docs/performance.md");
-        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text =
+            std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let text = replaced(&text, self.name, &self.markdown())?;
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         println!("written into docs/performance.md");
@@ -83,7 +83,8 @@ impl Report {
     }
 
     fn markdown(&self) -> String {
-        let mut text = format!("## {}\n\n`./dev bench {}`, {}.\n\n", self.heading, self.command, self.machine);
+        let mut text =
+            format!("## {}\n\n`./dev bench {}`, {}.\n\n", self.heading, self.command, self.machine);
         let mut figures: Vec<Vec<String>> = Vec::new();
         let flush = |text: &mut String, figures: &mut Vec<Vec<String>>| {
             if !figures.is_empty() {
@@ -109,7 +110,9 @@ impl Report {
         let goals: Vec<Vec<String>> = self
             .goals
             .iter()
-            .map(|goal| vec![goal.what.clone(), goal.seen.clone(), if goal.met { "met" } else { "missed" }.to_owned()])
+            .map(|goal| {
+                vec![goal.what.clone(), goal.seen.clone(), if goal.met { "met" } else { "missed" }.to_owned()]
+            })
             .collect();
         if !goals.is_empty() {
             text.push_str(&table(&["goal", "seen", "verdict"].map(str::to_owned), &goals));

@@ -47,7 +47,8 @@ pub(crate) async fn step_by_step(connection: &MultiplexedConnection, records: &[
             let taken = ask::<Option<String>>(&connection, &set).await?;
             ensure!(taken.is_some(), "{mid} was taken already");
             let known = format!("idem:{bucket}:{conversation}");
-            ask::<u64>(&connection, &command(&[b"HSET", known.as_bytes(), mid.as_bytes(), b"pending"])).await?;
+            ask::<u64>(&connection, &command(&[b"HSET", known.as_bytes(), mid.as_bytes(), b"pending"]))
+                .await?;
             let counter = format!("seq:{bucket}:{conversation}");
             let seq = ask::<u64>(&connection, &command(&[b"INCR", counter.as_bytes()])).await?.to_string();
             let log = format!("log:{bucket}:{conversation}");

@@ -1,9 +1,9 @@
 //! Fed processes: this program again, as `feed`, each with one router in it.
 
-use std::{process::Stdio, time::Duration};
+use std::{path::PathBuf, process::Stdio, time::Duration};
 
 use anyhow::{Context, Result, ensure};
-use lapwing_servers::Infra;
+use lapwing_servers::{Infra, process::log_tail};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout, Command},
@@ -15,12 +15,13 @@ pub(crate) struct Fed {
     child: Child,
     orders: ChildStdin,
     answers: Lines<BufReader<ChildStdout>>,
+    log: PathBuf,
 }
 
 impl Fed {
     pub(crate) fn start(node: &str, infra: &Infra, redis: &str) -> Result<Self> {
         let program = std::env::current_exe().context("this program's own path")?;
-        let log = std::fs::File::create(infra.folder().join(format!("{node}.log")))?;
+        let log = infra.folder().join(format!("{node}.log"));
         let mut child = Command::new(program)
             .arg("feed")
             .env("LAPWING_NODE", node)
@@ -31,13 +32,13 @@ impl Fed {
             .env("RUST_BACKTRACE", "0")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(log)
+            .stderr(std::fs::File::create(&log)?)
             .kill_on_drop(true)
             .spawn()
             .context("cannot start a fed router")?;
         let orders = child.stdin.take().context("no standard input")?;
         let answers = child.stdout.take().context("no standard output")?;
-        Ok(Self { child, orders, answers: BufReader::new(answers).lines() })
+        Ok(Self { child, orders, answers: BufReader::new(answers).lines(), log })
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -49,7 +50,10 @@ impl Fed {
         self.orders.write_all(line.as_bytes()).await.context("the fed router has ended")?;
         let answer = tokio::time::timeout(limit, self.answers.next_line()).await;
         let answer = answer.with_context(|| format!("no answer to {order:?} within {limit:?}"))??;
-        let line = answer.with_context(|| format!("the fed router ended at {order:?}"))?;
+        let line = answer.with_context(|| {
+            let tail = log_tail(&self.log, 15);
+            format!("the fed router ended at {order:?}; its last lines:\n{tail}")
+        })?;
         serde_json::from_str(&line).with_context(|| format!("an answer: {line}"))
     }
 

@@ -53,7 +53,8 @@ pub(crate) fn read(text: &str) -> Reading {
 pub(crate) fn between(before: &Reading, after: &Reading) -> Vec<StageTime> {
     let one = |stage: &&str| {
         let (old, new) = (before.0.get(*stage).cloned().unwrap_or_default(), after.0.get(*stage)?);
-        let then = |bound: f64| old.buckets.iter().find(|(of, _)| *of == bound).map_or(0, |(_, count)| *count);
+        let then =
+            |bound: f64| old.buckets.iter().find(|(of, _)| *of == bound).map_or(0, |(_, count)| *count);
         let buckets: Vec<(f64, u64)> =
             new.buckets.iter().map(|(bound, count)| (*bound, count - then(*bound))).collect();
         let count = buckets.last()?.1;
@@ -93,14 +94,17 @@ mod tests {
     #[test]
     fn what_was_added_between_two_readings_is_told_by_stage() {
         let line = |stage: &str, le: &str, count: u64| {
-            format!("lapwing_stage_seconds_bucket{{stage=\"{stage}\",kind=\"none\",result=\"ok\",le=\"{le}\"}} {count}\n")
+            format!(
+                "lapwing_stage_seconds_bucket{{stage=\"{stage}\",kind=\"none\",result=\"ok\",le=\"{le}\"}} {count}\n"
+            )
         };
         let sum = |value: f64| {
             format!("lapwing_stage_seconds_sum{{stage=\"commit\",kind=\"none\",result=\"ok\"}} {value}\n")
         };
         let first = line("commit", "0.001", 10) + &line("commit", "0.01", 10) + &line("commit", "+Inf", 10);
         let first = first + &sum(0.01);
-        let second = line("commit", "0.001", 60) + &line("commit", "0.01", 110) + &line("commit", "+Inf", 110);
+        let second =
+            line("commit", "0.001", 60) + &line("commit", "0.01", 110) + &line("commit", "+Inf", 110);
         let second = second + &sum(0.21);
         let seen = between(&read(&first), &read(&second));
         assert_eq!(seen.len(), 1);
