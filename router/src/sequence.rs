@@ -31,8 +31,6 @@ pub(crate) struct Request {
 pub(crate) enum Event {
     LookedUp(LookupAnswer),
     Read(Vec<(u64, Result<Record, BadRecord>)>),
-    Produced { index: u64, offset: u64 },
-    ProduceFailed { epoch: u64, error: String },
     CursorStored { request: RequestId, slot: usize, error: Option<String> },
     ViewAt(u64),
     Mark { at: Position, tombstones: Vec<bus::Tombstone> },
@@ -79,6 +77,7 @@ pub(crate) fn start(router: &Arc<Router>, id: PartitionId) -> Handle {
         times: Times::default(),
         status: handle.status.clone(),
         events,
+        acks: Arc::default(),
         next_request: 0,
         done: false,
         id,
@@ -107,6 +106,7 @@ struct Owner {
     times: Times,
     status: Arc<Mutex<Status>>,
     events: mpsc::Sender<Event>,
+    acks: Arc<produce::Acks>,
     next_request: RequestId,
     done: bool,
 }
@@ -120,11 +120,13 @@ impl Owner {
         }
         let mut ticks = tokio::time::interval(Duration::from_millis(100));
         let mut events = Vec::with_capacity(BATCH);
+        let acks = self.acks.clone();
         while !self.done {
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => break,
                 _ = ticks.tick() => self.core.tick(now()),
+                () = acks.news() => self.hear_log(),
                 count = mailbox.recv_many(&mut events, BATCH) => {
                     if count == 0 { break }
                     for event in events.drain(..) { self.hear(event) }
@@ -173,11 +175,6 @@ impl Owner {
                     self.core.read(offset, record, now);
                 }
             }
-            Event::Produced { index, offset } => {
-                self.times.acknowledged(index);
-                self.core.produced(offset, now);
-            }
-            Event::ProduceFailed { epoch, error } => self.core.produce_failed(epoch, &error, now),
             Event::CursorStored { request, slot, error: None } => self.core.cursor_stored(request, slot),
             Event::CursorStored { request, slot, error: Some(error) } => {
                 self.core.cursor_failed(request, slot, &error);
@@ -186,6 +183,17 @@ impl Owner {
             Event::Mark { at, tombstones } => self.core.mark(at, &tombstones),
             Event::Isolated(isolated) => self.core.set_isolated(isolated),
             Event::Release => self.core.release(now),
+        }
+    }
+
+    fn hear_log(&mut self) {
+        let produce::Told { acknowledged, failed } = self.acks.take();
+        if let Some((index, offset)) = acknowledged {
+            self.times.acknowledged(index);
+            self.core.produced(offset, now());
+        }
+        for (epoch, error) in failed {
+            self.core.produce_failed(epoch, &error, now());
         }
     }
 
@@ -224,9 +232,7 @@ impl Owner {
                 Effect::Produce { epoch, index, key, value, traceparent } => {
                     self.times.produced(index, &traceparent);
                     let record = produce::ToLog { epoch, index, key, value, traceparent };
-                    if let Err(error) =
-                        produce::send(&self.router, &self.tasks, &self.id, record, &self.events)
-                    {
+                    if let Err(error) = produce::send(&self.router, &self.id, &record, &self.acks) {
                         self.core.produce_failed(epoch, &error, now());
                     }
                 }

@@ -1,6 +1,7 @@
 //! What `./dev` calls: the development commands.
 #![allow(clippy::print_stdout)] // a command speaks to its user
 
+mod bench;
 mod control;
 mod down;
 mod first_messages;
@@ -39,6 +40,8 @@ enum Command {
     Test(test::Arguments),
     /// Run the load test against what `up` started, or a private cluster
     Load(load::Arguments),
+    /// Run a benchmark on servers of its own
+    Bench(bench::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -83,5 +86,6 @@ async fn run(command: Command) -> Result<ExitCode> {
         Command::Process(action) => control::run(action).await,
         Command::Test(arguments) => test::run(arguments).await,
         Command::Load(arguments) => load::run(arguments).await,
+        Command::Bench(arguments) => bench::run(arguments).await,
     }
 }
