@@ -4,6 +4,7 @@
 mod apply;
 mod commit;
 mod feed;
+mod kafka;
 mod machine;
 mod report;
 mod sample;
@@ -33,6 +34,8 @@ enum Command {
     Apply(apply::Arguments),
     /// Messages accepted a second by a router, in process and through a gateway
     Commit(commit::Arguments),
+    /// rdkafka and rskafka as producers and as readers
+    Kafka(kafka::Arguments),
     /// A router with its feeder, as `commit` starts it
     #[command(hide = true)]
     Feed,
@@ -57,6 +60,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         match arguments.command {
             Command::Apply(arguments) => apply::run(arguments).await,
             Command::Commit(arguments) => commit::run(arguments).await,
+            Command::Kafka(arguments) => kafka::run(arguments).await,
             Command::Feed => unreachable!("it has a runtime of its own"),
         }
     });

@@ -9,7 +9,6 @@ pub(crate) enum Needs {
     Kafka,
     /// NATS, Redis and Kafka.
     Routers,
-    Everything,
 }
 
 pub(crate) async fn start(needs: Needs) -> Result<Infra> {
@@ -22,7 +21,6 @@ pub(crate) async fn start(needs: Needs) -> Result<Infra> {
             infra.redis().start().await.context("Redis did not start")?;
             infra.nats().start().await.context("NATS did not start")?;
         }
-        Needs::Everything => infra.start_all().await?,
     }
     Ok(infra)
 }

@@ -386,7 +386,11 @@ mod tests {
         let body = vec![7u8; 4_000];
         producer.send_to("t", 0, b"", &[], &body, Box::new(Heard(taken))).unwrap();
         assert!(producer.send_to("t", 0, b"", &[], &body, Box::new(Heard(refused))).is_err());
-        assert_eq!(of_refused.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected), "unheard and gone");
+        assert_eq!(
+            of_refused.try_recv(),
+            Err(std::sync::mpsc::TryRecvError::Disconnected),
+            "unheard and gone"
+        );
         assert_eq!(of_taken.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty), "still on its way");
         drop(producer);
         let told = of_taken.recv_timeout(Duration::from_secs(5)).unwrap();
