@@ -12,10 +12,13 @@ use lapwing_model::{Kind, PartitionId, Position, kind::KINDS};
 use lapwing_runtime::{Context, OnError, queue::Budget};
 use lapwing_views::Views;
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::Semaphore;
 
 use crate::{
     admin, admit, answer, apply, config::Config, dispatch, lookup, ownership, sequence, tenants, watermark,
 };
+
+const REBUILDS: usize = 4;
 
 /// What every stage of this process shares.
 pub(crate) struct Router {
@@ -38,6 +41,8 @@ pub(crate) struct Router {
     pub(crate) apply: apply::Handle,
     pub(crate) ownership: ownership::Handle,
     pub(crate) tenants: tenants::Handle,
+    /// Rebuilds of views at the same time: each holds a page in memory and asks the persisters.
+    pub(crate) rebuilds: Semaphore,
 }
 
 impl Router {
@@ -97,6 +102,7 @@ pub(crate) async fn start(config: Config, context: Context) -> anyhow::Result<()
         apply,
         ownership,
         tenants,
+        rebuilds: Semaphore::new(REBUILDS),
         context: context.clone(),
     });
     admin::routes(&router);

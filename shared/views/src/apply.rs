@@ -15,9 +15,35 @@ static APPLY: LazyLock<Script> = LazyLock::new(|| Script::new("apply", include_s
 pub struct Section {
     pub id: PartitionId,
     pub family: Family,
-    pub expected: Option<Position>,
-    pub new: Position,
+    pub expect: Expect,
     pub ops: Vec<Op>,
+}
+
+/// On what condition a section is applied, and where the view stands then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expect {
+    /// The view stands at the first and moves to the second.
+    Move(Position, Position),
+    /// Whatever its position, which stays: for maxima from elsewhere (cursors, persisted seqs).
+    Any,
+    /// It has no position. From here on it takes the rebuild of this token alone.
+    Begin(String),
+    /// It has no position, and this rebuild is the one that fills it.
+    Rebuild(String),
+    /// As before, and it has this position now.
+    End(String, Position),
+}
+
+impl Expect {
+    fn words(&self) -> (String, String) {
+        match self {
+            Self::Move(from, to) => (from.encode(), to.encode()),
+            Self::Any => ("*".to_owned(), String::new()),
+            Self::Begin(token) => (format!("!{token}"), "begin".to_owned()),
+            Self::Rebuild(token) => (format!("!{token}"), String::new()),
+            Self::End(token, at) => (format!("!{token}"), at.encode()),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,14 +56,13 @@ pub enum Applied {
 const NOWHERE: Position = Position { offset: u64::MAX >> 1, epoch: -2, index: 0 };
 
 impl Section {
-    /// Maxima from elsewhere (cursors, persisted seqs): not tied to a position, none moved.
-    pub fn unpositioned(id: PartitionId, family: Family, ops: Vec<Op>) -> Self {
-        Self { id, family, expected: None, new: Position::default(), ops }
+    pub fn new(id: &PartitionId, family: Family, expect: Expect, ops: Vec<Op>) -> Self {
+        Self { id: id.clone(), family, expect, ops }
     }
 
     /// Changes nothing, answers the position.
-    pub(crate) fn probe(id: PartitionId, family: Family) -> Self {
-        Self { id, family, expected: Some(NOWHERE), new: NOWHERE, ops: Vec::new() }
+    pub(crate) fn probe(id: &PartitionId, family: Family) -> Self {
+        Self::new(id, family, Expect::Move(NOWHERE, NOWHERE), Vec::new())
     }
 }
 
@@ -49,8 +74,8 @@ impl Views {
         for section in sections {
             keys.push(Bytes::from(keys::applied(&section.id, section.family)));
             args.push(Bytes::from_static(b"P"));
-            args.push(section.expected.map_or(Bytes::from_static(b"*"), |at| Bytes::from(at.encode())));
-            args.push(Bytes::from(section.new.encode()));
+            let (expected, new) = section.expect.words();
+            args.extend([Bytes::from(expected), Bytes::from(new)]);
             let count_at = args.len();
             args.push(Bytes::new());
             let before = keys.len();
@@ -101,6 +126,10 @@ impl Views {
             }
             Op::Left { key, bucket, user, to_seq } => {
                 push(keys::members(*bucket, key), "L", &[text(user), number(*to_seq)]);
+            }
+            Op::Reset { key, bucket } => {
+                push(keys::hot(*bucket, key), "X", &[]);
+                push(keys::members(*bucket, key), "X", &[]);
             }
             Op::Persisted { key, bucket, seq, trim_to } => {
                 push(keys::head(*bucket, key), "M", &[number(*seq)]);

@@ -3,7 +3,8 @@
 --   KEYS  applied key, then one key an operation
 --   ARGV  'P', expected position, new position, number of operations; then each operation's code and arguments
 -- A section whose stored position is not the expected one changes nothing. An expected '*' is not checked and moves nothing
--- (for maxima that come from elsewhere: cursors, persisted seqs). No stored position counts as the log's start, '0:-1:0'.
+-- (for maxima that come from elsewhere: cursors, persisted seqs). No stored position counts as the log's start, '0:-1:0'. An expected
+-- '!token' fills a view that has no position: with new = 'begin' the token becomes the one whose sections count, '' goes on, a position ends it.
 -- Returns one string a section: 'ok', or the stored position ('' = none).
 local k, a, answer = 1, 1, {}
 
@@ -16,7 +17,7 @@ local function max3(old, r, n, d)
 end
 
 -- code → number of arguments behind it
-local arity = { H = 4, E = 2, D = 3, S = 2, L = 2, M = 1, T = 1, C = 4 }
+local arity = { H = 4, E = 2, D = 3, S = 2, L = 2, M = 1, T = 1, C = 4, X = 0 }
 local run = {
   H = function(key, head, n, count, history)
     redis.call('HSET', key, 'h', head, 'n', n)
@@ -40,6 +41,7 @@ local run = {
     local old = redis.call('HGET', key, 'p')
     if not old or tonumber(old) < tonumber(seq) then redis.call('HSET', key, 'p', seq) end
   end,
+  X = function(key) redis.call('UNLINK', key) end,
   T = function(key, upto) redis.call('ZREMRANGEBYSCORE', key, '-inf', upto) end,
   C = function(key, field, r, n, d)
     redis.call('HSET', key, field, max3(redis.call('HGET', key, field) or '', r, n, d))
@@ -50,7 +52,13 @@ while a <= #ARGV do
   local applied, expected, new, count = KEYS[k], ARGV[a + 1], ARGV[a + 2], tonumber(ARGV[a + 3])
   k, a = k + 1, a + 4
   local stored = redis.call('GET', applied)
+  local token = string.match(expected, '^!(.+)$')
+  local by = applied .. ':by'
   local go = expected == '*' or stored == expected or (not stored and expected == '0:-1:0')
+  if token then
+    if not stored and new == 'begin' then redis.call('SET', by, token) end
+    go = not stored and redis.call('GET', by) == token
+  end
   for _ = 1, count do
     local code = ARGV[a]
     local n = arity[code]
@@ -59,7 +67,14 @@ while a <= #ARGV do
   end
   if go then
     -- Last, so that a script that dies in its middle is run again from the same position.
-    if expected ~= '*' then redis.call('SET', applied, new) end
+    if token then
+      if new ~= '' and new ~= 'begin' then
+        redis.call('SET', applied, new)
+        redis.call('DEL', by)
+      end
+    elseif expected ~= '*' then
+      redis.call('SET', applied, new)
+    end
     answer[#answer + 1] = 'ok'
   elseif stored == new then
     answer[#answer + 1] = 'ok'
