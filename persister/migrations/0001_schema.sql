@@ -3,11 +3,12 @@
 --     PRIMARY KEY (tenant, conversation, seq); n, sender, device, client_mid, content_hash, sent_at_ms,
 --     record = the encoded lapwing.record.v1.Record as it stands in Kafka. A message has a client_mid; state events have none.
 --   conversations      (tenant, conversation): kind 1 p2p 2 group 3 system, head (= persisted_seq), n, member_count,
---                      history_for_new_members, created_at_ms
+--                      history_for_new_members, created_at_ms, bucket (for rebuilding the views of a partition)
 --   members            (tenant, conversation, user): from_seq ≤ seq ≤ to_seq is seen; to_seq 0 = still a member
 --   cursors            (tenant, user, conversation): read_seq, read_n, delivered_seq, each a maximum
 --   partition_offsets  (topic, partition): the position (next_offset, claim_epoch, last_index) that the rows stand for, and the
 --                      lease (lease_owner, lease_epoch, lease_until by this server's clock)
+--   partition_times    (topic, partition, at_ms): where the position stood each minute of the last day
 --   persisters         (name): seen_at; pool_registry (name): connections reserved
 --   dead_letters       what can't be stored, with its error, place in the log and payload
 --   tombstones         (tenant, conversation, seq): stands for a dead letter in its conversation and keeps the raw record
@@ -248,7 +249,9 @@ CREATE TABLE IF NOT EXISTS conversations (
     member_count INT UNSIGNED NOT NULL,
     history_for_new_members TINYINT UNSIGNED NOT NULL,
     created_at_ms BIGINT NOT NULL,
-    PRIMARY KEY (tenant, conversation)
+    bucket SMALLINT UNSIGNED NOT NULL,
+    PRIMARY KEY (tenant, conversation),
+    KEY by_bucket (kind, bucket)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 CREATE TABLE IF NOT EXISTS members (
@@ -281,6 +284,16 @@ CREATE TABLE IF NOT EXISTS partition_offsets (
     lease_epoch BIGINT NOT NULL,
     lease_until DATETIME(3) NOT NULL,
     PRIMARY KEY (topic, `partition`)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+CREATE TABLE IF NOT EXISTS partition_times (
+    topic VARBINARY(64) NOT NULL,
+    `partition` INT NOT NULL,
+    at_ms BIGINT NOT NULL,
+    next_offset BIGINT NOT NULL,
+    claim_epoch BIGINT NOT NULL,
+    last_index BIGINT NOT NULL,
+    PRIMARY KEY (topic, `partition`, at_ms)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 CREATE TABLE IF NOT EXISTS persisters (

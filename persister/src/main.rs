@@ -8,6 +8,7 @@ mod history;
 mod lease;
 mod partition;
 mod persister;
+mod rebuild;
 mod schema;
 mod watermark;
 mod write;
@@ -58,6 +59,8 @@ async fn answer_on_nats(persister: Arc<Persister>) -> anyhow::Result<()> {
     };
     let marks = watermark::run(persister.marks.clone(), nats.clone(), stop.clone());
     context.tasks.spawn("watermark", OnError::StopService, marks);
+    let rebuilds = rebuild::run(persister.clone(), nats.clone());
+    context.tasks.spawn("rebuild", OnError::StopService, rebuilds);
     history::run(persister.clone(), nats).await
 }
 

@@ -139,6 +139,7 @@ impl Held {
             progress: progress.clone(),
             queue,
             stop: tasks.stopping(),
+            time_marked: Default::default(),
         };
         let held = Self { lease_epoch, progress, tasks };
         held.spawn(format!("consume {partition}"), consumer.run());

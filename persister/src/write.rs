@@ -1,7 +1,7 @@
 //! ⑩ write: rows and the partition's next offset in one transaction, fenced by the lease's epoch.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::AtomicU64},
     time::{Duration, Instant},
 };
 
@@ -36,6 +36,8 @@ pub(crate) struct Writer {
     pub(crate) progress: Arc<Progress>,
     pub(crate) queue: Receiver<Taken>,
     pub(crate) stop: CancellationToken,
+    /// When the position was last kept with its time, in ms.
+    pub(crate) time_marked: AtomicU64,
 }
 
 impl Writer {

@@ -13,10 +13,10 @@ use lapwing_runtime::{
     queue::{Queue, Receiver, Sender},
     telemetry,
 };
-use lapwing_views::{Applied, Section, ViewError};
+use lapwing_views::{Applied, Expect, Section, ViewError};
 use tokio::sync::mpsc;
 
-use crate::{dispatch::Dispatch, replay, router::Router, sequence::Event};
+use crate::{dispatch::Dispatch, rebuild, replay, router::Router, sequence::Event};
 
 enum Input {
     Open { id: PartitionId, views: [Position; 2], events: mpsc::Sender<Event> },
@@ -109,8 +109,13 @@ pub(crate) async fn positions(router: &Arc<Router>, id: &PartitionId, tasks: &Ta
     loop {
         let persisted = router.persisted.lock().get(id).copied();
         match router.views.positions(id).await {
-            Ok([commit, user]) => {
-                let views = [commit.unwrap_or_default(), user.unwrap_or_default()];
+            Ok(found) => {
+                let stored = match found.contains(&None) {
+                    true => rebuild::persisted(router, id).await.or(persisted).unwrap_or_default(),
+                    false => Position::default(),
+                };
+                // A view that has nothing is rebuilt up to where the fold begins.
+                let views = found.map(|at| at.unwrap_or(stored));
                 let lowest = if views[0].offset <= views[1].offset { views[0] } else { views[1] };
                 let from = match persisted {
                     Some(at) if at.offset < lowest.offset && lowest.offset - at.offset <= LOOK_BACK => at,
@@ -247,17 +252,12 @@ impl Applier {
                     if telemetry::otlp_on() && family == Family::Commit {
                         spans.extend(batch.released.iter().map(|of| span_of(of)));
                     }
-                    sections.push(Section {
-                        id: id.clone(),
-                        family,
-                        expected: Some(batch.expected),
-                        new: batch.new,
-                        ops: batch.ops,
-                    });
+                    let expect = Expect::Move(batch.expected, batch.new);
+                    sections.push(Section::new(id, family, expect, batch.ops));
                 }
                 if !views.ops[i].is_empty() {
                     let ops = std::mem::take(&mut views.ops[i]);
-                    sections.push(Section::unpositioned(id.clone(), family, ops));
+                    sections.push(Section::new(id, family, Expect::Any, ops));
                 }
             }
         }
@@ -290,8 +290,8 @@ impl Applier {
             }
         };
         for (section, answer) in sections.into_iter().zip(answers) {
-            if section.expected.is_some() {
-                self.answered(&section, answer);
+            if let Expect::Move(_, new) = section.expect {
+                self.answered(&section, new, answer);
             }
         }
         true
@@ -300,23 +300,23 @@ impl Applier {
     fn unanswered(&mut self, section: Section) {
         let Some(views) = self.partitions.get_mut(&section.id) else { return };
         let i = place(section.family);
-        match section.expected {
-            Some(_) => views.cursors[i].unanswered(),
+        match section.expect {
+            Expect::Move(..) => views.cursors[i].unanswered(),
             // Maxima: kept for the next call, within a bound; beyond it the next mark or cursor says more.
-            None if views.ops[i].len() < 10_000 => views.ops[i].extend(section.ops),
-            None => {}
+            _ if views.ops[i].len() < 10_000 => views.ops[i].extend(section.ops),
+            _ => {}
         }
     }
 
-    fn answered(&mut self, section: &Section, answer: Applied) {
+    fn answered(&mut self, section: &Section, new: Position, answer: Applied) {
         let Some(views) = self.partitions.get_mut(&section.id) else { return };
         let cursor = &mut views.cursors[place(section.family)];
         match answer {
             Applied::Ok => {
-                let passed = cursor.applied(section.new);
+                let passed = cursor.applied(new);
                 if section.family == Family::Commit {
                     // Full only when the partition is busy; the next batch says more.
-                    let _later = views.events.try_send(Event::ViewAt(section.new.offset));
+                    let _later = views.events.try_send(Event::ViewAt(new.offset));
                 } else {
                     let joins = passed
                         .into_iter()
@@ -324,9 +324,21 @@ impl Applier {
                     joins.for_each(|released| self.router.dispatch.push(Dispatch::Announce(released)));
                 }
             }
-            Applied::At(stored) => {
-                let repair = cursor.mismatch(stored.unwrap_or_default());
-                self.repair(&section.id, section.family, repair);
+            Applied::At(stored) => self.stands_at(&section.id, section.family, stored),
+        }
+    }
+
+    fn stands_at(&mut self, id: &PartitionId, family: Family, stored: Option<Position>) {
+        let Some(views) = self.partitions.get_mut(id) else { return };
+        let cursor = &mut views.cursors[place(family)];
+        match stored {
+            Some(at) => {
+                let repair = cursor.mismatch(at);
+                self.repair(id, family, repair);
+            }
+            None => {
+                let work = rebuild::run(self.router.clone(), id.clone(), family, cursor.lost());
+                self.router.context.tasks.spawn(format!("rebuild {id}"), OnError::Log, work);
             }
         }
     }
@@ -337,7 +349,7 @@ impl Applier {
             Repair::Replay { from, to } => {
                 tracing::warn!(partition = %id, view = family.name(), from = %from.encode(), to = %to.encode(),
                     "the view is behind: replaying the log into it");
-                let work = replay::run(self.router.clone(), id.clone(), family, from, to);
+                let work = replay::run(self.router.clone(), id.clone(), family, replay::Plan::all(from), to);
                 self.router.context.tasks.spawn(format!("replay {id}"), OnError::Log, work);
             }
             Repair::Ahead(at) => {
@@ -349,17 +361,13 @@ impl Applier {
 
     fn replayed(&mut self, id: &PartitionId, family: Family, result: Result<(), Option<Position>>) {
         let Some(views) = self.partitions.get_mut(id) else { return };
-        let cursor = &mut views.cursors[place(family)];
         match result {
             Ok(()) => {
-                cursor.replayed();
+                views.cursors[place(family)].replayed();
                 views.beat[place(family)] = true;
                 tracing::info!(partition = %id, view = family.name(), "the view is whole again");
             }
-            Err(stored) => {
-                let repair = cursor.mismatch(stored.unwrap_or_default());
-                self.repair(id, family, repair);
-            }
+            Err(stored) => self.stands_at(id, family, stored),
         }
     }
 }

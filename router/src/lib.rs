@@ -15,6 +15,7 @@ mod lookup;
 mod nodes;
 mod ownership;
 mod produce;
+mod rebuild;
 mod replay;
 mod router;
 mod sequence;

@@ -120,7 +120,7 @@ pub(crate) fn cursor(
     });
 }
 
-fn op_of(cursor: &CursorRecord) -> Op {
+pub(crate) fn op_of(cursor: &CursorRecord) -> Op {
     Op::Cursor {
         tenant: cursor.tenant.as_str().into(),
         user: cursor.user.as_str().into(),

@@ -6,14 +6,33 @@ use bytes::Bytes;
 use lapwing_links::kafka::PartitionReader;
 use lapwing_model::{Family, Op, PartitionId, Position, Verdict, event, record, view::ops_of};
 use lapwing_proto::Message as _;
-use lapwing_views::{Applied, Section};
+use lapwing_runtime::metrics;
+use lapwing_views::{Applied, Expect, Section};
 
 use crate::{commit::decode, router::Router};
 
 const CHUNK: usize = 500;
 
+/// Where a replay begins, and from where the hot window is wanted: below that it is in MySQL.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan {
+    pub(crate) from: Position,
+    pub(crate) hot_from: u64,
+}
+
+impl Plan {
+    pub(crate) fn all(from: Position) -> Self {
+        Self { from, hot_from: 0 }
+    }
+
+    pub(crate) fn from_start() -> Self {
+        Self::all(Position::default())
+    }
+}
+
 /// Reads the log from the view's position up to where the owner's backlog begins, and applies it.
-pub(crate) async fn run(router: Arc<Router>, id: PartitionId, family: Family, from: Position, to: Position) {
+pub(crate) async fn run(router: Arc<Router>, id: PartitionId, family: Family, plan: Plan, to: Position) {
+    let from = plan.from;
     let mut reader = PartitionReader::open(&router.kafka, &id.topic, id.partition as i32, from.offset as i64);
     let stopping = router.context.stopping();
     let (mut at, mut applied) = (from, from);
@@ -44,17 +63,18 @@ pub(crate) async fn run(router: Arc<Router>, id: PartitionId, family: Family, fr
             if record::follow(&mut at, offset, &record) == Verdict::Valid
                 && let Some(event) = event::of_record(&record)
             {
+                let before = ops.len();
                 ops_of(family, &record, &Bytes::from(event.encode_to_vec()), &mut ops);
+                if offset < plan.hot_from {
+                    let mut place = 0..;
+                    ops.retain(|op| place.next() < Some(before) || !matches!(op, Op::Hot { .. }));
+                }
                 records += 1;
             }
             if records >= CHUNK || at.offset >= to.offset {
-                let section = Section {
-                    id: id.clone(),
-                    family,
-                    expected: Some(applied),
-                    new: at,
-                    ops: std::mem::take(&mut ops),
-                };
+                let section = Section::new(&id, family, Expect::Move(applied, at), std::mem::take(&mut ops));
+                ::metrics::counter!(metrics::REPLAYED_TOTAL, "view" => family.name())
+                    .increment(records as u64);
                 records = 0;
                 match apply(&router, section).await {
                     Some(Applied::Ok) => applied = at,
@@ -68,7 +88,7 @@ pub(crate) async fn run(router: Arc<Router>, id: PartitionId, family: Family, fr
 }
 
 /// Until the view answers; None: stopping.
-async fn apply(router: &Router, section: Section) -> Option<Applied> {
+pub(crate) async fn apply(router: &Router, section: Section) -> Option<Applied> {
     let sections = [section];
     loop {
         match router.views.apply(&sections).await {

@@ -14,10 +14,13 @@ use lapwing_proto::bus::RouterRequest;
 use lapwing_runtime::{Context, OnError, queue::Budget};
 use lapwing_views::Views;
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::Semaphore;
 
 use crate::{
     admin, admit, answer, apply, config::Config, dispatch, lookup, ownership, sequence, tenants, watermark,
 };
+
+const REBUILDS: usize = 4;
 
 /// What every stage of this process shares.
 pub struct Router {
@@ -40,6 +43,8 @@ pub struct Router {
     pub(crate) apply: apply::Handle,
     pub(crate) ownership: ownership::Handle,
     pub(crate) tenants: tenants::Handle,
+    /// Rebuilds of views at the same time: each holds a page in memory and asks the persisters.
+    pub(crate) rebuilds: Semaphore,
 }
 
 impl Router {
@@ -122,6 +127,7 @@ pub async fn open(config: Config, context: Context) -> anyhow::Result<Arc<Router
         apply,
         ownership,
         tenants,
+        rebuilds: Semaphore::new(REBUILDS),
         context: context.clone(),
     });
     admin::routes(&router);

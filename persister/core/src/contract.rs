@@ -51,7 +51,14 @@ const OTHERS: &[(&str, Columns, Columns)] = &[
     (
         "conversations",
         &[TENANT, CONVERSATION],
-        &[TENANT, CONVERSATION, ("head", BIGINT), ("n", BIGINT), ("created_at_ms", BIGINT)],
+        &[
+            TENANT,
+            CONVERSATION,
+            ("head", BIGINT),
+            ("n", BIGINT),
+            ("created_at_ms", BIGINT),
+            ("bucket", "smallint unsigned"),
+        ],
     ),
     (
         "members",
@@ -67,6 +74,11 @@ const OTHERS: &[(&str, Columns, Columns)] = &[
         "partition_offsets",
         &[("topic", "varbinary(64)"), ("partition", "int")],
         &[("next_offset", BIGINT), ("claim_epoch", BIGINT), ("last_index", BIGINT), ("lease_epoch", BIGINT)],
+    ),
+    (
+        "partition_times",
+        &[("topic", "varbinary(64)"), ("partition", "int"), ("at_ms", BIGINT)],
+        &[("next_offset", BIGINT), ("claim_epoch", BIGINT), ("last_index", BIGINT)],
     ),
     (
         "tombstones",

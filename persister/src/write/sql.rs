@@ -87,7 +87,7 @@ async fn conversations(connection: &mut MySqlConnection, all: &Conversations) ->
     const COUNT: &str = ", member_count = VALUES(member_count)";
     const HISTORY: &str = ", history_for_new_members = VALUES(history_for_new_members)";
     const CREATED: &str = ", created_at_ms = GREATEST(created_at_ms, VALUES(created_at_ms))";
-    const COLUMNS: [&str; 8] = [
+    const COLUMNS: [&str; 9] = [
         "tenant",
         "conversation",
         "kind",
@@ -96,6 +96,7 @@ async fn conversations(connection: &mut MySqlConnection, all: &Conversations) ->
         "member_count",
         "history_for_new_members",
         "created_at_ms",
+        "bucket",
     ];
     for (count, history) in [(false, false), (true, true), (true, false), (false, true)] {
         let rows: Vec<_> = all
@@ -119,6 +120,7 @@ async fn conversations(connection: &mut MySqlConnection, all: &Conversations) ->
                 .bind(conversation.member_count.unwrap_or(0))
                 .bind(conversation.history_for_new_members.unwrap_or(false))
                 .bind(conversation.created_at_ms.unwrap_or(0))
+                .bind(lapwing_model::bucket::bucket_of(key).unwrap_or_default())
         })
         .await?;
     }
@@ -284,6 +286,35 @@ pub(crate) async fn advance(
     .execute(connection)
     .await?;
     Ok(done.rows_affected() == 1)
+}
+
+/// Kept for rebuilds: where the position stood at what time, a day of it.
+pub(crate) async fn time_mark(
+    connection: &mut MySqlConnection,
+    partition: &PartitionId,
+    at: Position,
+    now_ms: u64,
+) -> Result<(), sqlx::Error> {
+    const DAY_MS: u64 = 24 * 3600 * 1000;
+    sqlx::query(
+        "INSERT INTO partition_times (topic, `partition`, at_ms, next_offset, claim_epoch, last_index) \
+         VALUES (?, ?, ?, ?, ?, ?) ON DUPLICATE KEY UPDATE at_ms = at_ms",
+    )
+    .bind(partition.topic.as_bytes())
+    .bind(partition.partition)
+    .bind(now_ms)
+    .bind(at.offset)
+    .bind(at.epoch)
+    .bind(at.index)
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query("DELETE FROM partition_times WHERE topic = ? AND `partition` = ? AND at_ms < ?")
+        .bind(partition.topic.as_bytes())
+        .bind(partition.partition)
+        .bind(now_ms.saturating_sub(DAY_MS))
+        .execute(connection)
+        .await
+        .map(|_| ())
 }
 
 /// The stored position and the lease epoch under which it stands.

@@ -1,11 +1,11 @@
 //! One transaction, tried until its outcome is known: stored, refused by the data, or no longer ours to write.
 
-use std::time::Instant;
+use std::{sync::atomic::Ordering, time::Instant};
 
 use lapwing_model::Position;
 use lapwing_persister_core::{Class, Item, Plan, Row, Unreadable, class::backoff, shard};
 use lapwing_proto::{Message as _, record::Record};
-use lapwing_runtime::{metrics as names, throttle::Throttle};
+use lapwing_runtime::{metrics as names, throttle::Throttle, time::now_ms};
 use sqlx::{AssertSqlSafe, Executor as _, MySqlConnection};
 
 use super::{
@@ -36,6 +36,8 @@ enum Look {
     NotYet,
     Taken,
 }
+
+const MINUTE_MS: u64 = 60_000;
 
 static TROUBLE: Throttle = Throttle::every_ms(1000);
 
@@ -86,10 +88,22 @@ impl Writer {
     pub(super) async fn transaction(&self, work: &Work<'_>, to: Position) -> Result<bool, sqlx::Error> {
         let mut borrowed = Borrowed::from(&self.persister.db.write, "write").await?;
         let connection = borrowed.get()?;
-        match self.statements(connection, work, to).await {
+        let now = now_ms();
+        let due = now.saturating_sub(self.time_marked.load(Ordering::Relaxed)) >= MINUTE_MS;
+        let statements = async {
+            let ours = self.statements(connection, work, to).await?;
+            if ours && due {
+                sql::time_mark(connection, &self.partition, to, now).await?;
+            }
+            Ok(ours)
+        };
+        match statements.await {
             Ok(true) => {
                 connection.execute("COMMIT").await?;
                 borrowed.give_back();
+                if due {
+                    self.time_marked.store(now, Ordering::Relaxed);
+                }
                 Ok(true)
             }
             Ok(false) => {

@@ -16,7 +16,14 @@ pub struct ViewCursor {
     backlog: VecDeque<Item>,
     bytes: usize,
     max_bytes: usize,
-    busy: bool,
+    busy: Option<Busy>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Busy {
+    Call,
+    /// A replay or a rebuild is bringing the view to `at`.
+    Repair,
 }
 
 struct Item {
@@ -46,7 +53,7 @@ pub enum Repair {
 
 impl ViewCursor {
     pub fn new(family: Family, at: Position, max_bytes: usize) -> Self {
-        Self { family, at, end: at, backlog: VecDeque::new(), bytes: 0, max_bytes, busy: false }
+        Self { family, at, end: at, backlog: VecDeque::new(), bytes: 0, max_bytes, busy: None }
     }
 
     pub fn at(&self) -> Position {
@@ -64,7 +71,7 @@ impl ViewCursor {
         self.end = released.after;
         self.bytes += released.event.len();
         self.backlog.push_back(Item { after: released.after, released: Some(released) });
-        if self.bytes > self.max_bytes && !self.busy {
+        if self.bytes > self.max_bytes && self.busy != Some(Busy::Call) {
             // Too much to hold while the view is away: it will be read from the log again.
             self.backlog.clear();
             self.bytes = 0;
@@ -82,7 +89,7 @@ impl ViewCursor {
 
     /// The next section; `beat`: also when there is nothing new, so that a lost view is noticed.
     pub fn next(&mut self, max_records: usize, max_bytes: usize, beat: bool) -> Option<Batch> {
-        if self.busy || (self.backlog.is_empty() && !beat) {
+        if self.busy.is_some() || (self.backlog.is_empty() && !beat) {
             return None;
         }
         let mut batch = Batch {
@@ -104,38 +111,44 @@ impl ViewCursor {
                 batch.released.push(released.clone());
             }
         }
-        self.busy = true;
+        self.busy = Some(Busy::Call);
         Some(batch)
     }
 
     /// The view took the batch (or had it already).
     pub fn applied(&mut self, new: Position) -> Vec<Arc<Released>> {
-        self.busy = false;
+        self.busy = None;
         self.forward(new)
     }
 
     /// No answer: the same batch again, later.
     pub fn unanswered(&mut self) {
-        self.busy = false;
+        self.busy = None;
     }
 
     /// The view stands elsewhere.
     pub fn mismatch(&mut self, stored: Position) -> Repair {
-        self.busy = false;
+        self.busy = None;
         if stored.offset > self.end.offset {
             return Repair::Ahead(stored);
         }
         if stored.offset < self.at.offset {
-            self.busy = true; // Until `replayed`.
+            self.busy = Some(Busy::Repair); // Until `replayed`.
             return Repair::Replay { from: stored, to: self.at };
         }
         self.forward(stored);
         Repair::Resumed
     }
 
-    /// The replay brought the view to the start of the backlog.
+    /// The view has nothing stored: it has to be rebuilt up to here. Until `replayed`.
+    pub fn lost(&mut self) -> Position {
+        self.busy = Some(Busy::Repair);
+        self.at
+    }
+
+    /// The view was brought to where the backlog began then; if that was dropped meanwhile, the next mismatch tells.
     pub fn replayed(&mut self) {
-        self.busy = false;
+        self.busy = None;
     }
 
     fn forward(&mut self, to: Position) -> Vec<Arc<Released>> {

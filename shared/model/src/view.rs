@@ -64,6 +64,11 @@ pub enum Op {
         user: Arc<str>,
         to_seq: u64,
     },
+    /// A rebuild begins this conversation anew: what is left of an earlier view goes.
+    Reset {
+        key: ConversationKey,
+        bucket: Bucket,
+    },
     /// All up to `seq` is in MySQL; the hot window keeps its newest `keep` and may lose the rest up to there.
     Persisted {
         key: ConversationKey,

@@ -41,6 +41,9 @@ pub const POOL_WAIT_TOTAL: &str = "lapwing_pool_wait_total";
 pub const POOL_WAIT_SECONDS: &str = "lapwing_pool_wait_seconds";
 /// Labels cache, result = hit | miss.
 pub const CACHE_TOTAL: &str = "lapwing_cache_total";
+/// Conversations that a rebuild took from MySQL, and records that a replay took from the log into a view, by `view`.
+pub const REBUILT_ROWS_TOTAL: &str = "lapwing_rebuilt_rows_total";
+pub const REPLAYED_TOTAL: &str = "lapwing_replayed_total";
 /// Publishes whose `cmidown` check was skipped (Redis slow or down).
 pub const CMIDOWN_SKIPPED_TOTAL: &str = "lapwing_cmidown_skipped_total";
 /// Labels check; 1 = well, 0 = not.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use lapwing_links::redis::Script;
 use lapwing_model::{Family, Op, PartitionId, Position, view::SLICE_MS};
 
-use crate::{TIMEOUT, ViewError, Views, keys, value};
+use crate::{TIMEOUT, ViewError, Views, keys, merge, value};
 
 static APPLY: LazyLock<Script> = LazyLock::new(|| Script::new("apply", include_str!("lua/apply.lua")));
 
@@ -15,9 +15,35 @@ static APPLY: LazyLock<Script> = LazyLock::new(|| Script::new("apply", include_s
 pub struct Section {
     pub id: PartitionId,
     pub family: Family,
-    pub expected: Option<Position>,
-    pub new: Position,
+    pub expect: Expect,
     pub ops: Vec<Op>,
+}
+
+/// On what condition a section is applied, and where the view stands then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expect {
+    /// The view stands at the first and moves to the second.
+    Move(Position, Position),
+    /// Whatever its position, which stays: for maxima from elsewhere (cursors, persisted seqs).
+    Any,
+    /// It has no position. From here on it takes the rebuild of this token alone.
+    Begin(String),
+    /// It has no position, and this rebuild is the one that fills it.
+    Rebuild(String),
+    /// As before, and it has this position now.
+    End(String, Position),
+}
+
+impl Expect {
+    fn words(&self) -> (String, String) {
+        match self {
+            Self::Move(from, to) => (from.encode(), to.encode()),
+            Self::Any => ("*".to_owned(), String::new()),
+            Self::Begin(token) => (format!("!{token}"), "begin".to_owned()),
+            Self::Rebuild(token) => (format!("!{token}"), String::new()),
+            Self::End(token, at) => (format!("!{token}"), at.encode()),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,14 +56,13 @@ pub enum Applied {
 const NOWHERE: Position = Position { offset: u64::MAX >> 1, epoch: -2, index: 0 };
 
 impl Section {
-    /// Maxima from elsewhere (cursors, persisted seqs): not tied to a position, none moved.
-    pub fn unpositioned(id: PartitionId, family: Family, ops: Vec<Op>) -> Self {
-        Self { id, family, expected: None, new: Position::default(), ops }
+    pub fn new(id: &PartitionId, family: Family, expect: Expect, ops: Vec<Op>) -> Self {
+        Self { id: id.clone(), family, expect, ops }
     }
 
     /// Changes nothing, answers the position.
-    pub(crate) fn probe(id: PartitionId, family: Family) -> Self {
-        Self { id, family, expected: Some(NOWHERE), new: NOWHERE, ops: Vec::new() }
+    pub(crate) fn probe(id: &PartitionId, family: Family) -> Self {
+        Self::new(id, family, Expect::Move(NOWHERE, NOWHERE), Vec::new())
     }
 }
 
@@ -49,13 +74,13 @@ impl Views {
         for section in sections {
             keys.push(Bytes::from(keys::applied(&section.id, section.family)));
             args.push(Bytes::from_static(b"P"));
-            args.push(section.expected.map_or(Bytes::from_static(b"*"), |at| Bytes::from(at.encode())));
-            args.push(Bytes::from(section.new.encode()));
+            let (expected, new) = section.expect.words();
+            args.extend([Bytes::from(expected), Bytes::from(new)]);
             let count_at = args.len();
             args.push(Bytes::new());
             let before = keys.len();
-            for op in &section.ops {
-                self.encode(op, &mut keys, &mut args);
+            for group in merge::groups(&section.ops) {
+                self.encode(&group, &mut keys, &mut args);
             }
             args[count_at] = number((keys.len() - before) as u64);
         }
@@ -75,32 +100,30 @@ impl Views {
             .collect()
     }
 
-    fn encode(&self, op: &Op, keys: &mut Vec<Bytes>, args: &mut Vec<Bytes>) {
+    /// One group: its code, how many values follow, and these.
+    fn encode(&self, group: &[&Op], keys: &mut Vec<Bytes>, args: &mut Vec<Bytes>) {
         let mut push = |key: String, code: &'static str, values: &[Bytes]| {
             keys.push(Bytes::from(key));
             args.push(Bytes::from_static(code.as_bytes()));
+            args.push(number(values.len() as u64));
             args.extend_from_slice(values);
         };
-        match op {
-            Op::Head { key, bucket, head, n, member_count, history } => {
-                let count = member_count.map_or(Bytes::new(), |count| number(count.into()));
-                let history = history.map_or(Bytes::new(), |history| number(history.into()));
-                push(keys::head(*bucket, key), "H", &[number(*head), number(*n), count, history]);
-            }
-            Op::Hot { key, bucket, seq, event } => {
-                push(keys::hot(*bucket, key), "E", &[number(*seq), event.clone()]);
-            }
-            Op::Mid { bucket, slice, mid, entry } => {
-                // The slice lives until its last entry has left the window.
-                let life = number(self.window_ms + 2 * SLICE_MS);
-                let (mid, entry) = (Bytes::copy_from_slice(mid), Bytes::copy_from_slice(&entry.encode()));
-                push(keys::mid(*bucket, *slice), "D", &[mid, entry, life]);
+        let Some(first) = group.first() else { return };
+        match first {
+            Op::Head { key, bucket, .. } => push(keys::head(*bucket, key), "H", &head(group)),
+            Op::Hot { key, bucket, .. } => push(keys::hot(*bucket, key), "E", &hot(group)),
+            Op::Mid { bucket, slice, .. } => {
+                push(keys::mid(*bucket, *slice), "D", &mids(group, self.window_ms + 2 * SLICE_MS));
             }
             Op::Joined { key, bucket, user, member } => {
                 push(keys::members(*bucket, key), "S", &[text(user), Bytes::from(member.encode())]);
             }
             Op::Left { key, bucket, user, to_seq } => {
                 push(keys::members(*bucket, key), "L", &[text(user), number(*to_seq)]);
+            }
+            Op::Reset { key, bucket } => {
+                push(keys::hot(*bucket, key), "X", &[]);
+                push(keys::members(*bucket, key), "X", &[]);
             }
             Op::Persisted { key, bucket, seq, trim_to } => {
                 push(keys::head(*bucket, key), "M", &[number(*seq)]);
@@ -117,12 +140,59 @@ impl Views {
             Op::UserLeft { tenant, user, conversation, to_seq } => {
                 push(keys::convs(tenant, user), "L", &[text(conversation), number(*to_seq)]);
             }
-            Op::Cursor { tenant, user, conversation, read_seq, read_n, delivered_seq } => {
-                let maxima = [text(conversation), number(*read_seq), number(*read_n), number(*delivered_seq)];
-                push(keys::cursor(tenant, user), "C", &maxima);
-            }
+            Op::Cursor { tenant, user, .. } => push(keys::cursor(tenant, user), "C", &cursor(group)),
         }
     }
+}
+
+/// The newest of each part.
+fn head(group: &[&Op]) -> [Bytes; 4] {
+    let (mut newest, mut count, mut settings) = ((0, 0), Bytes::new(), Bytes::new());
+    for op in group {
+        if let Op::Head { head, n, member_count, history, .. } = op {
+            newest = (*head, *n);
+            count = member_count.map_or(count, |count| number(count.into()));
+            settings = history.map_or(settings, |history| number(history.into()));
+        }
+    }
+    [number(newest.0), number(newest.1), count, settings]
+}
+
+/// First and last seq, then each with its event.
+fn hot(group: &[&Op]) -> Vec<Bytes> {
+    let mut values = vec![Bytes::new(); 2];
+    for op in group {
+        if let Op::Hot { seq, event, .. } = op {
+            values.extend([number(*seq), event.clone()]);
+        }
+    }
+    values[0] = values.get(2).cloned().unwrap_or_default();
+    values[1] = values[values.len() - 2].clone();
+    values
+}
+
+/// The slice lives until its last entry has left the window.
+fn mids(group: &[&Op], life_ms: u64) -> Vec<Bytes> {
+    let mut values = vec![number(life_ms)];
+    for op in group {
+        if let Op::Mid { mid, entry, .. } = op {
+            values.extend([Bytes::copy_from_slice(mid), Bytes::copy_from_slice(&entry.encode())]);
+        }
+    }
+    values
+}
+
+/// Maxima, the count with the read seq that it belongs to.
+fn cursor(group: &[&Op]) -> Vec<Bytes> {
+    let (mut read, mut delivered, mut of) = ((0, 0), 0, Bytes::new());
+    for op in group {
+        if let Op::Cursor { conversation, read_seq, read_n, delivered_seq, .. } = op {
+            of = text(conversation);
+            read = if *read_seq >= read.0 { (*read_seq, *read_n) } else { read };
+            delivered = delivered.max(*delivered_seq);
+        }
+    }
+    vec![of, number(read.0), number(read.1), number(delivered)]
 }
 
 pub(crate) fn number(number: u64) -> Bytes {

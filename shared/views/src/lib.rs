@@ -7,7 +7,9 @@ mod conversations;
 mod hot;
 mod keys;
 mod load;
+mod merge;
 mod own;
+mod rebuild;
 mod value;
 
 use std::time::Duration;
@@ -15,11 +17,12 @@ use std::time::Duration;
 use lapwing_links::redis::{Redis, RedisError};
 use lapwing_model::{Bucket, ConversationKey, PartitionId, Position};
 
-pub use apply::{Applied, Section};
+pub use apply::{Applied, Expect, Section};
 pub use conversations::UserConversation;
 pub use hot::{HotPage, PageAsk};
 pub use load::LoadItem;
 pub use own::{OwnItem, Owned};
+pub use rebuild::ops_of_row;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ViewError {
@@ -61,12 +64,11 @@ impl Views {
     pub async fn positions(&self, id: &PartitionId) -> Result<[Option<Position>; 2], ViewError> {
         let mut found = [None; 2];
         for (place, family) in found.iter_mut().zip(lapwing_model::view::FAMILIES) {
-            *place = self.apply(&[Section::probe(id.clone(), family)]).await.map(|answers| match answers
-                .first()
-            {
-                Some(Applied::At(position)) => *position,
-                _ => None,
-            })?;
+            *place =
+                self.apply(&[Section::probe(id, family)]).await.map(|answers| match answers.first() {
+                    Some(Applied::At(position)) => *position,
+                    _ => None,
+                })?;
         }
         Ok(found)
     }

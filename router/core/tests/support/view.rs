@@ -63,6 +63,10 @@ impl View {
                 let read = self.read.entry((user, conversation)).or_default();
                 *read = (*read).max((read_seq, read_n));
             }
+            Op::Reset { key, .. } => {
+                self.hot.retain(|(of, _), _| *of != key);
+                self.members.retain(|(of, _), _| *of != key);
+            }
             Op::Persisted { .. } => {}
         }
     }

@@ -8,10 +8,10 @@ use lapwing_model::{
     PartitionId,
     view::{FAMILIES, ops_of},
 };
-use lapwing_views::{Section, Views};
+use lapwing_views::Views;
 use redis::{Cmd, FromRedisValue, Value, aio::MultiplexedConnection};
 
-use super::{IN_FLIGHT, all_applied, records::Placed};
+use super::{IN_FLIGHT, all_applied, call, records::Placed, section};
 
 /// (a) The same script, the same changes, each record in a call of its own; one call a partition on its way, since each expects
 /// the position of the one before it.
@@ -25,9 +25,9 @@ pub(crate) async fn call_each(views: &Views, records: Vec<Placed>) -> Result<()>
             let sections = FAMILIES.map(|family| {
                 let mut ops = Vec::new();
                 ops_of(family, &released.record, &released.event, &mut ops);
-                Section { id: id.clone(), family, expected: Some(before), new: released.after, ops }
+                section(&id, family, (before, released.after), ops)
             });
-            all_applied(&views.apply(&sections).await?)?;
+            all_applied(&call(views, &sections).await?)?;
         }
         Ok(())
     };
@@ -35,32 +35,61 @@ pub(crate) async fn call_each(views: &Views, records: Vec<Placed>) -> Result<()>
 }
 
 /// (b) SET NX of the ownership, HSET of the idempotency entry, INCR of the seq, ZADD of the record, ZADD of the recovery index:
-/// each waits for the one before it, as the next depends on it.
-pub(crate) async fn step_by_step(connection: &MultiplexedConnection, records: &[Placed]) -> Result<()> {
+/// each waits for the one before it, as the next depends on it. `prepared`: each a script of its own that is called by its hash.
+pub(crate) async fn step_by_step(
+    connection: &MultiplexedConnection,
+    records: &[Placed],
+    prepared: bool,
+) -> Result<()> {
+    let steps = Steps::load(connection, prepared).await?;
     let work = |placed: &Placed| {
-        let (connection, released) = (connection.clone(), placed.released.clone());
+        let (steps, released) = (&steps, placed.released.clone());
         async move {
             let record = &released.record;
             let (bucket, conversation, mid) = (record.bucket, &*record.conversation, &*record.client_mid);
             let own = format!("own:{bucket}:{conversation}:{mid}");
-            let set = command(&[b"SET", own.as_bytes(), record.sender.as_bytes(), b"NX", b"PX", b"7200000"]);
-            let taken = ask::<Option<String>>(&connection, &set).await?;
+            let taken: Option<String> =
+                steps.take(0, &own, &[record.sender.as_bytes(), b"NX", b"PX", b"7200000"]).await?;
             ensure!(taken.is_some(), "{mid} was taken already");
             let known = format!("idem:{bucket}:{conversation}");
-            ask::<u64>(&connection, &command(&[b"HSET", known.as_bytes(), mid.as_bytes(), b"pending"]))
-                .await?;
-            let counter = format!("seq:{bucket}:{conversation}");
-            let seq = ask::<u64>(&connection, &command(&[b"INCR", counter.as_bytes()])).await?.to_string();
+            steps.take::<u64>(1, &known, &[mid.as_bytes(), b"pending"]).await?;
+            let seq = steps.take::<u64>(2, &format!("seq:{bucket}:{conversation}"), &[]).await?.to_string();
             let log = format!("log:{bucket}:{conversation}");
-            let add = command(&[b"ZADD", log.as_bytes(), seq.as_bytes(), &released.event]);
-            ask::<u64>(&connection, &add).await?;
+            steps.take::<u64>(3, &log, &[seq.as_bytes(), &released.event]).await?;
             let (index, time) = (format!("recovery:{bucket}"), record.sent_at_ms.to_string());
             let entry = format!("{conversation}:{seq}");
-            let add = command(&[b"ZADD", index.as_bytes(), time.as_bytes(), entry.as_bytes()]);
-            ask::<u64>(&connection, &add).await.map(drop)
+            steps.take::<u64>(3, &index, &[time.as_bytes(), entry.as_bytes()]).await.map(drop)
         }
     };
     stream::iter(records).map(work).buffer_unordered(IN_FLIGHT).try_collect::<()>().await
+}
+
+const STEPS: [&str; 4] = ["SET", "HSET", "INCR", "ZADD"];
+
+/// The commands of (b), plain or as prepared scripts.
+struct Steps {
+    connection: MultiplexedConnection,
+    hashes: Option<Vec<String>>,
+}
+
+impl Steps {
+    async fn load(connection: &MultiplexedConnection, prepared: bool) -> Result<Self> {
+        let mut hashes = Vec::new();
+        for verb in STEPS {
+            let code = format!("return redis.call('{verb}', KEYS[1], unpack(ARGV))");
+            hashes.push(ask(connection, &command(&[b"SCRIPT", b"LOAD", code.as_bytes()])).await?);
+        }
+        Ok(Self { connection: connection.clone(), hashes: prepared.then_some(hashes) })
+    }
+
+    async fn take<T: FromRedisValue>(&self, step: usize, key: &str, arguments: &[&[u8]]) -> Result<T> {
+        let mut words: Vec<&[u8]> = match &self.hashes {
+            Some(hashes) => vec![b"EVALSHA", hashes[step].as_bytes(), b"1", key.as_bytes()],
+            None => vec![STEPS[step].as_bytes(), key.as_bytes()],
+        };
+        words.extend_from_slice(arguments);
+        ask(&self.connection, &command(&words)).await
+    }
 }
 
 const YARDSTICK: &str = "local answer = {}

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use anyhow::{Result, bail};
 use lapwing_model::{PartitionId, Position, view::FAMILIES};
 use lapwing_router_core::view::ViewCursor;
-use lapwing_views::{Applied, Section, Views};
+use lapwing_views::{Applied, Views};
 
-use super::records::Placed;
+use super::{call, records::Placed, section};
 
 /// As `router/src/apply.rs` has them.
 const BATCH_RECORDS: usize = 256;
@@ -29,25 +29,22 @@ pub(crate) async fn apply(views: &Views, records: Vec<Placed>) -> Result<()> {
                 if sections.len() < CALL_SECTIONS
                     && let Some(batch) = cursor.next(BATCH_RECORDS, BATCH_BYTES, false)
                 {
-                    sections.push(Section {
-                        id: id.clone(),
-                        family: batch.family,
-                        expected: Some(batch.expected),
-                        new: batch.new,
-                        ops: batch.ops,
-                    });
+                    sections.push((id.clone(), batch));
                 }
             }
         }
         if sections.is_empty() {
             return Ok(());
         }
-        let answers = views.apply(&sections).await?;
-        for (section, answer) in sections.iter().zip(answers) {
-            let place = FAMILIES.iter().position(|family| *family == section.family).unwrap_or_default();
-            match (cursors.get_mut(&section.id), answer) {
-                (Some(cursors), Applied::Ok) => drop(cursors[place].applied(section.new)),
-                (_, answer) => bail!("{} was not applied: {answer:?}", section.id),
+        let made = sections.iter_mut().map(|(id, batch)| {
+            section(id, batch.family, (batch.expected, batch.new), std::mem::take(&mut batch.ops))
+        });
+        let answers = call(views, &made.collect::<Vec<_>>()).await?;
+        for ((id, batch), answer) in sections.iter().zip(answers) {
+            let place = FAMILIES.iter().position(|family| *family == batch.family).unwrap_or_default();
+            match (cursors.get_mut(id), answer) {
+                (Some(cursors), Applied::Ok) => drop(cursors[place].applied(batch.new)),
+                (_, answer) => bail!("{id} was not applied: {answer:?}"),
             }
         }
     }

@@ -64,6 +64,17 @@ pub(crate) fn of(tenant: &str, count: usize, shape: &Shape) -> Vec<Placed> {
         .collect()
 }
 
+/// `bucket:tenant:conversation` → the seq that its head has to be.
+pub(crate) fn heads(records: &[Placed]) -> Vec<(String, u64)> {
+    let mut heads: HashMap<String, u64> = HashMap::new();
+    for Placed { released, .. } in records {
+        let place =
+            format!("{}:{}:{}", released.record.bucket, released.key.tenant, released.key.conversation);
+        heads.insert(place, released.record.seq);
+    }
+    heads.into_iter().collect()
+}
+
 fn conversation(tenant: &str, number: usize, partitions: u32) -> Conversation {
     let users = [format!("user{number:04}a"), format!("user{number:04}b")];
     let key = ConversationKey::new(tenant, kind::p2p_id(tenant, &users[0], &users[1]));

@@ -22,7 +22,10 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) async fn start(routers: usize) -> Self {
-        let options = Options { gateways: 0, routers, persisters: 0, ..Options::default() };
+        Self::with(Options { gateways: 0, routers, persisters: 0, ..Options::default() }).await
+    }
+
+    pub(crate) async fn with(options: Options) -> Self {
         let cluster = Cluster::start(options).await.expect("servers");
         let tasks = Tasks::new();
         let url = SecretUrl::new(cluster.nats().url());

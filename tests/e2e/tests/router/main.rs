@@ -3,3 +3,4 @@
 mod bench;
 mod ownership;
 mod path;
+mod rebuild;
