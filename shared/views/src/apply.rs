@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use bytes::Bytes;
+use futures::future::try_join_all;
 use lapwing_links::redis::Script;
 use lapwing_model::{Family, Op, PartitionId, Position, view::SLICE_MS};
 
@@ -67,9 +68,14 @@ impl Section {
 }
 
 impl Views {
-    /// One script call for all sections; the answers in their order. A timeout means that it may have been applied: the same
-    /// sections again change nothing.
+    /// Few script calls for all sections, on their way at once; the answers in the sections' order. A timeout means that they may
+    /// have been applied: the same sections again change nothing.
     pub async fn apply(&self, sections: &[Section]) -> Result<Vec<Applied>, ViewError> {
+        let answers = try_join_all(calls(sections).map(|sections| self.call(sections))).await?;
+        Ok(answers.into_iter().flatten().collect())
+    }
+
+    async fn call(&self, sections: &[Section]) -> Result<Vec<Applied>, ViewError> {
         let (mut keys, mut args) = (Vec::new(), Vec::new());
         for section in sections {
             keys.push(Bytes::from(keys::applied(&section.id, section.family)));
@@ -145,6 +151,24 @@ impl Views {
     }
 }
 
+/// A script holds up everything else on its instance, so no call is long; and while one runs the next is being encoded.
+const CALL_OPS: usize = 1024;
+
+fn calls(sections: &[Section]) -> impl Iterator<Item = &[Section]> {
+    let mut left = sections;
+    std::iter::from_fn(move || {
+        let mut ops = 0;
+        let fits = |section: &&Section| {
+            let first = ops == 0;
+            ops += section.ops.len() + 1;
+            first || ops <= CALL_OPS
+        };
+        let (call, rest) = left.split_at(left.iter().take_while(fits).count());
+        left = rest;
+        (!call.is_empty()).then_some(call)
+    })
+}
+
 /// The newest of each part.
 fn head(group: &[&Op]) -> [Bytes; 4] {
     let (mut newest, mut count, mut settings) = ((0, 0), Bytes::new(), Bytes::new());
@@ -201,4 +225,21 @@ pub(crate) fn number(number: u64) -> Bytes {
 
 pub(crate) fn text(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_short_and_leave_no_section_out() {
+        let id = PartitionId::new("lapwing.p2p", 0);
+        let op = Op::Reset { key: lapwing_model::ConversationKey::new("t", "grp.a"), bucket: 1 };
+        let section = |ops: usize| Section::new(&id, Family::Commit, Expect::Any, vec![op.clone(); ops]);
+        let sections: Vec<Section> = [600, 400, 100, 3000, 0, 5].map(section).to_vec();
+        let lengths = |call: &[Section]| call.iter().map(|section| section.ops.len()).collect::<Vec<_>>();
+        let seen: Vec<Vec<usize>> = calls(&sections).map(lengths).collect();
+        assert_eq!(seen, [vec![600, 400], vec![100], vec![3000], vec![0, 5]]);
+        assert_eq!(calls(&[]).count(), 0);
+    }
 }

@@ -104,6 +104,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Report> {
         }
     }
     drop(infra);
+    report.note(servers::REDIS_NOTE);
     judge(&mut report, &rounds);
     Ok(report.end())
 }

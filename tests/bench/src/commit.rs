@@ -87,6 +87,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Report> {
     );
     let mut report = Report::begin("commit", "Commit: messages accepted by one router", command);
     let mut bench = Bench { infra: servers::start(Needs::Routers).await?, fed: Vec::new() };
+    report.note(servers::REDIS_NOTE);
     bench.routers(1, &arguments).await?;
     // Caches, connections, the JVM.
     bench.feed(SHORT / 2.0, arguments.in_flight, None).await?;
