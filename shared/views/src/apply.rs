@@ -7,7 +7,7 @@ use futures::future::try_join_all;
 use lapwing_links::redis::Script;
 use lapwing_model::{Family, Op, PartitionId, Position, view::SLICE_MS};
 
-use crate::{TIMEOUT, ViewError, Views, keys, merge, value};
+use crate::{TIMEOUT, ViewError, Views, keys, merge, value, words::Words};
 
 static APPLY: LazyLock<Script> = LazyLock::new(|| Script::new("apply", include_str!("lua/apply.lua")));
 
@@ -76,21 +76,21 @@ impl Views {
     }
 
     async fn call(&self, sections: &[Section]) -> Result<Vec<Applied>, ViewError> {
-        let (mut keys, mut args) = (Vec::new(), Vec::new());
+        let (mut keys, mut args) = (Words::default(), Words::default());
         for section in sections {
-            keys.push(Bytes::from(keys::applied(&section.id, section.family)));
-            args.push(Bytes::from_static(b"P"));
+            keys.push(keys::applied(&section.id, section.family));
             let (expected, new) = section.expect.words();
-            args.extend([Bytes::from(expected), Bytes::from(new)]);
-            let count_at = args.len();
-            args.push(Bytes::new());
+            args.push("P");
+            args.push(expected);
+            args.push(new);
+            let count = args.later();
             let before = keys.len();
             for group in merge::groups(&section.ops) {
                 self.encode(&group, &mut keys, &mut args);
             }
-            args[count_at] = number((keys.len() - before) as u64);
+            args.tell(count, (keys.len() - before) as u64);
         }
-        let answer = self.redis.eval(&APPLY, &keys, &args, TIMEOUT).await?;
+        let answer = self.redis.eval(&APPLY, &keys.slices(), &args.slices(), TIMEOUT).await?;
         let answers = value::strings(&answer).ok_or_else(|| value::form("apply", &answer))?;
         answers
             .into_iter()
@@ -107,52 +107,76 @@ impl Views {
     }
 
     /// One group: its code, how many values follow, and these.
-    fn encode(&self, group: &[&Op], keys: &mut Vec<Bytes>, args: &mut Vec<Bytes>) {
-        let mut push = |key: String, code: &'static str, values: &[Bytes]| {
-            keys.push(Bytes::from(key));
-            args.push(Bytes::from_static(code.as_bytes()));
-            args.push(number(values.len() as u64));
-            args.extend_from_slice(values);
-        };
+    fn encode(&self, group: &[&Op], keys: &mut Words, args: &mut Words) {
         let Some(first) = group.first() else { return };
+        let mut begin = |key: String, code: &str, values: usize| {
+            keys.push(key);
+            args.push(code);
+            args.number(values as u64);
+        };
         match first {
-            Op::Head { key, bucket, .. } => push(keys::head(*bucket, key), "H", &head(group)),
-            Op::Hot { key, bucket, .. } => push(keys::hot(*bucket, key), "E", &hot(group)),
+            Op::Head { key, bucket, .. } => {
+                begin(keys::head(*bucket, key), "H", 4);
+                head(group, args);
+            }
+            Op::Hot { key, bucket, .. } => {
+                begin(keys::hot(*bucket, key), "E", 2 + 2 * group.len());
+                hot(group, args);
+            }
             Op::Mid { bucket, slice, .. } => {
-                push(keys::mid(*bucket, *slice), "D", &mids(group, self.window_ms + 2 * SLICE_MS));
+                begin(keys::mid(*bucket, *slice), "D", 1 + 2 * group.len());
+                // The slice lives until its last entry has left the window.
+                mids(group, self.window_ms + 2 * SLICE_MS, args);
             }
             Op::Joined { key, bucket, user, member } => {
-                push(keys::members(*bucket, key), "S", &[text(user), Bytes::from(member.encode())]);
+                begin(keys::members(*bucket, key), "S", 2);
+                args.push(&**user);
+                args.push(member.encode());
             }
             Op::Left { key, bucket, user, to_seq } => {
-                push(keys::members(*bucket, key), "L", &[text(user), number(*to_seq)]);
+                begin(keys::members(*bucket, key), "L", 2);
+                args.push(&**user);
+                args.number(*to_seq);
             }
             Op::Reset { key, bucket } => {
-                push(keys::hot(*bucket, key), "X", &[]);
-                push(keys::members(*bucket, key), "X", &[]);
+                begin(keys::hot(*bucket, key), "X", 0);
+                begin(keys::members(*bucket, key), "X", 0);
             }
             Op::Persisted { key, bucket, seq, trim_to } => {
-                push(keys::head(*bucket, key), "M", &[number(*seq)]);
+                begin(keys::head(*bucket, key), "M", 1);
+                args.number(*seq);
                 if *trim_to > 0 {
-                    push(keys::hot(*bucket, key), "T", &[number(*trim_to)]);
+                    keys.push(keys::hot(*bucket, key));
+                    args.push("T");
+                    args.number(1);
+                    args.number(*trim_to);
                 }
             }
             Op::UserJoined { tenant, user, conversation, member } => {
-                push(keys::convs(tenant, user), "S", &[text(conversation), Bytes::from(member.encode())]);
+                begin(keys::convs(tenant, user), "S", 2);
+                args.push(&**conversation);
+                args.push(member.encode());
             }
             Op::UserPeer { tenant, user, conversation, peer } => {
-                push(keys::convs(tenant, user), "S", &[Bytes::from(format!("={conversation}")), text(peer)]);
+                begin(keys::convs(tenant, user), "S", 2);
+                args.push(format!("={conversation}"));
+                args.push(&**peer);
             }
             Op::UserLeft { tenant, user, conversation, to_seq } => {
-                push(keys::convs(tenant, user), "L", &[text(conversation), number(*to_seq)]);
+                begin(keys::convs(tenant, user), "L", 2);
+                args.push(&**conversation);
+                args.number(*to_seq);
             }
-            Op::Cursor { tenant, user, .. } => push(keys::cursor(tenant, user), "C", &cursor(group)),
+            Op::Cursor { tenant, user, .. } => {
+                begin(keys::cursor(tenant, user), "C", 4);
+                cursor(group, args);
+            }
         }
     }
 }
 
 /// A script holds up everything else on its instance, so no call is long; and while one runs the next is being encoded.
-const CALL_OPS: usize = 1024;
+const CALL_OPS: usize = 4096;
 
 fn calls(sections: &[Section]) -> impl Iterator<Item = &[Section]> {
     let mut left = sections;
@@ -170,53 +194,62 @@ fn calls(sections: &[Section]) -> impl Iterator<Item = &[Section]> {
 }
 
 /// The newest of each part.
-fn head(group: &[&Op]) -> [Bytes; 4] {
-    let (mut newest, mut count, mut settings) = ((0, 0), Bytes::new(), Bytes::new());
+fn head(group: &[&Op], args: &mut Words) {
+    let (mut newest, mut count, mut settings) = ((0, 0), None, None);
     for op in group {
         if let Op::Head { head, n, member_count, history, .. } = op {
             newest = (*head, *n);
-            count = member_count.map_or(count, |count| number(count.into()));
-            settings = history.map_or(settings, |history| number(history.into()));
+            count = member_count.or(count);
+            settings = history.or(settings);
         }
     }
-    [number(newest.0), number(newest.1), count, settings]
+    args.number(newest.0);
+    args.number(newest.1);
+    for part in [count.map(u64::from), settings.map(u64::from)] {
+        match part {
+            Some(part) => args.number(part),
+            None => args.push(""),
+        }
+    }
 }
 
 /// First and last seq, then each with its event.
-fn hot(group: &[&Op]) -> Vec<Bytes> {
-    let mut values = vec![Bytes::new(); 2];
+fn hot(group: &[&Op], args: &mut Words) {
+    for end in [group.first(), group.last()] {
+        if let Some(Op::Hot { seq, .. }) = end {
+            args.number(*seq);
+        }
+    }
     for op in group {
         if let Op::Hot { seq, event, .. } = op {
-            values.extend([number(*seq), event.clone()]);
+            args.number(*seq);
+            args.push(event);
         }
     }
-    values[0] = values.get(2).cloned().unwrap_or_default();
-    values[1] = values[values.len() - 2].clone();
-    values
 }
 
-/// The slice lives until its last entry has left the window.
-fn mids(group: &[&Op], life_ms: u64) -> Vec<Bytes> {
-    let mut values = vec![number(life_ms)];
+fn mids(group: &[&Op], life_ms: u64, args: &mut Words) {
+    args.number(life_ms);
     for op in group {
         if let Op::Mid { mid, entry, .. } = op {
-            values.extend([Bytes::copy_from_slice(mid), Bytes::copy_from_slice(&entry.encode())]);
+            args.push(mid);
+            args.push(entry.encode());
         }
     }
-    values
 }
 
 /// Maxima, the count with the read seq that it belongs to.
-fn cursor(group: &[&Op]) -> Vec<Bytes> {
-    let (mut read, mut delivered, mut of) = ((0, 0), 0, Bytes::new());
+fn cursor(group: &[&Op], args: &mut Words) {
+    let (mut read, mut delivered, mut of) = ((0, 0), 0, "");
     for op in group {
         if let Op::Cursor { conversation, read_seq, read_n, delivered_seq, .. } = op {
-            of = text(conversation);
+            of = conversation;
             read = if *read_seq >= read.0 { (*read_seq, *read_n) } else { read };
             delivered = delivered.max(*delivered_seq);
         }
     }
-    vec![of, number(read.0), number(read.1), number(delivered)]
+    args.push(of);
+    [read.0, read.1, delivered].into_iter().for_each(|maximum| args.number(maximum));
 }
 
 pub(crate) fn number(number: u64) -> Bytes {

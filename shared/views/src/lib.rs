@@ -11,6 +11,7 @@ mod merge;
 mod own;
 mod rebuild;
 mod value;
+mod words;
 
 use std::time::Duration;
 

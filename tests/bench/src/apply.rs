@@ -71,8 +71,9 @@ impl Way {
 
 struct Round {
     a_second: f64,
-    /// Microseconds of Redis's CPU each.
+    /// Microseconds of CPU each: Redis, and this program.
     redis: f64,
+    own: f64,
 }
 
 struct Place {
@@ -122,7 +123,8 @@ async fn one(place: &Place, way: Way, number: usize, arguments: &Arguments) -> R
         _ => records::of(&tenant, count, &shape),
     };
     let heads = matches!(way, Way::Product | Way::CallEach).then(|| records::heads(&records));
-    let (before, began) = (redis_cpu(&place.redis).await?, Instant::now());
+    let own = || crate::machine::cpu(std::process::id());
+    let (before, own_before, began) = (redis_cpu(&place.redis).await?, own(), Instant::now());
     match way {
         Way::Product => product::apply(&place.views, records).await?,
         Way::CallEach => baselines::call_each(&place.views, records).await?,
@@ -132,11 +134,15 @@ async fn one(place: &Place, way: Way, number: usize, arguments: &Arguments) -> R
         Way::Batched => baselines::scripts(&place.raw, count, 64).await?,
     }
     let seconds = began.elapsed().as_secs_f64();
-    let used = redis_cpu(&place.redis).await? - before;
+    let (used, own) = (redis_cpu(&place.redis).await? - before, own() - own_before);
     if let Some(heads) = heads {
         whole(&place.raw, count as u64, &heads).await?;
     }
-    Ok(Round { a_second: count as f64 / seconds, redis: used * 1e6 / count as f64 })
+    Ok(Round {
+        a_second: count as f64 / seconds,
+        redis: used * 1e6 / count as f64,
+        own: own * 1e6 / count as f64,
+    })
 }
 
 /// CPU seconds that the instance has used, by its own count (in microseconds, unlike /proc).
@@ -162,9 +168,10 @@ fn judge(report: &mut Report, rounds: &[Vec<Round>]) {
             thousands(speed(way)),
             format!("{}–{}", thousands(low), thousands(high)),
             format!("{:.1} µs", median(of.iter().map(|round| round.redis))),
+            format!("{:.1} µs", median(of.iter().map(|round| round.own))),
         ]
     });
-    let head = ["way", "a second (median)", "lowest–highest round", "CPU of Redis each"];
+    let head = ["way", "a second (median)", "lowest–highest round", "CPU of Redis each", "of its client"];
     report.table(&head, rows.to_vec());
     // A round's ways ran next to each other, so the ratio is taken round by round.
     let ratio = |way: Way| {

@@ -9,8 +9,8 @@ use lapwing_views::{Applied, Views};
 
 use super::{call, records::Placed, section};
 
-/// As `router/src/apply.rs` has them.
-const BATCH_RECORDS: usize = 256;
+/// As the router's apply stage has them.
+const BATCH_RECORDS: usize = 1024;
 const BATCH_BYTES: usize = 1 << 20;
 const CALL_SECTIONS: usize = 48;
 

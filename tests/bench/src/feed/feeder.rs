@@ -239,6 +239,6 @@ impl Seqs {
     /// Seq 1 made the conversation; behind it each number came once: as many as the highest says, with the sum of them all.
     fn whole(&self) -> bool {
         let highest = u128::from(self.highest.max(1));
-        self.accepted == self.highest.max(1) as u64 - 1 && self.sum == highest * (highest + 1) / 2 - 1
+        self.accepted == self.highest.max(1) - 1 && self.sum == highest * (highest + 1) / 2 - 1
     }
 }
