@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use lapwing_links::nats::{Message, SubscriptionOptions};
 use lapwing_model::{
-    Code, ConversationKey, Kind, PartitionId, Refusal, ids, kind, record::content_len, trace,
+    Code, ConversationKey, Kind, PartitionId, Refusal, bucket, ids, kind, record::content_len, trace,
 };
 use lapwing_proto::{
     Message as _,
@@ -93,8 +93,8 @@ fn enqueue(
     to: Option<To>,
     size: usize,
 ) -> Result<(), (Option<To>, Refusal)> {
-    let handle = router.partitions.read().get(id).map(|handle| handle.requests.clone());
-    let Some(queue) = handle else {
+    let handles = router.partitions.read();
+    let Some(queue) = handles.get(id).map(|handle| &handle.requests) else {
         router.answers.send(to, &lapwing_router_core::requests::not_owner(50));
         return Ok(());
     };
@@ -125,12 +125,16 @@ fn check(router: &Router, id: &PartitionId, body: &Body) -> Result<(), Refusal> 
     let place = |tenant: &str, conversation: &str| {
         ids::check_id("tenant", tenant).map_err(invalid)?;
         ids::check_conversation(conversation).map_err(invalid)?;
-        let key = ConversationKey::new(tenant, conversation);
-        match PartitionId::of(&key, router.config.partitions) {
-            Some(of) if of == *id => Ok(()),
-            Some(of) => Err(Refusal::new(Code::Invalid, format!("{key} belongs to {of}, not to {id}"))),
-            None => Err(Refusal::new(Code::NotFound, format!("{conversation}: no such conversation"))),
+        let kind = Kind::of_conversation(conversation);
+        let Some((kind, bucket)) = kind.zip(bucket::bucket_of_ids(tenant, conversation)) else {
+            return Err(Refusal::new(Code::NotFound, format!("{conversation}: no such conversation")));
+        };
+        let partition = bucket::partition_of(bucket, router.config.partitions);
+        if (kind.topic(), partition) == (&*id.topic, id.partition) {
+            return Ok(());
         }
+        let of = PartitionId::new(kind.topic(), partition);
+        Err(Refusal::new(Code::Invalid, format!("{tenant}/{conversation} belongs to {of}, not to {id}")))
     };
     match body {
         Body::Publish(batch) => {

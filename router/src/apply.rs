@@ -13,7 +13,7 @@ use lapwing_runtime::{
     queue::{Queue, Receiver, Sender},
     telemetry,
 };
-use lapwing_views::{Applied, Expect, Section, ViewError};
+use lapwing_views::{Applied, BATCH_BYTES, BATCH_RECORDS, Expect, Section, ViewError};
 use tokio::sync::mpsc;
 
 use crate::{dispatch::Dispatch, rebuild, replay, router::Router, sequence::Event};
@@ -157,13 +157,9 @@ async fn still_there(router: &Router, id: &PartitionId, start: Start) -> Option<
     }
 }
 
-const BATCH_RECORDS: usize = 1024;
-const BATCH_BYTES: usize = 1 << 20;
 const CALL_SECTIONS: usize = 48;
 const BACKLOG_BYTES: usize = 32 << 20;
 const BEAT: Duration = Duration::from_secs(1);
-/// Nobody waits for a view: what comes meanwhile goes together, which costs Redis and this process less.
-const GATHER: Duration = Duration::from_millis(10);
 const RETRY: Duration = Duration::from_millis(100);
 
 struct Views {
@@ -198,10 +194,8 @@ impl Stage {
                     return;
                 }
             }
-            match applier.apply().await {
-                Some(false) => tokio::time::sleep(RETRY).await,
-                Some(true) => tokio::time::sleep(GATHER).await,
-                None => {}
+            if applier.apply().await.is_some_and(|ok| !ok) {
+                tokio::time::sleep(RETRY).await;
             }
         }
     }

@@ -29,7 +29,7 @@ pub(crate) struct Request {
 
 /// What the other stages tell a partition.
 pub(crate) enum Event {
-    LookedUp(LookupAnswer),
+    LookedUp(Vec<LookupAnswer>),
     Read(Vec<(u64, Result<Record, BadRecord>)>),
     CursorStored { request: RequestId, slot: usize, error: Option<String> },
     ViewAt(u64),
@@ -169,7 +169,11 @@ impl Owner {
     fn hear(&mut self, event: Event) {
         let now = now();
         match event {
-            Event::LookedUp(answer) => self.core.looked_up(answer, now),
+            Event::LookedUp(answers) => {
+                for answer in answers {
+                    self.core.looked_up(answer, now);
+                }
+            }
             Event::Read(records) => {
                 for (offset, record) in records {
                     self.core.read(offset, record, now);

@@ -175,6 +175,10 @@ impl Views {
     }
 }
 
+/// Of one section: the more records of a conversation go together, the less each costs.
+pub const BATCH_RECORDS: usize = 1024;
+pub const BATCH_BYTES: usize = 1 << 20;
+
 /// A script holds up everything else on its instance, so no call is long; and while one runs the next is being encoded.
 const CALL_OPS: usize = 4096;
 

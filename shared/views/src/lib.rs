@@ -18,7 +18,7 @@ use std::time::Duration;
 use lapwing_links::redis::{Redis, RedisError};
 use lapwing_model::{Bucket, ConversationKey, PartitionId, Position};
 
-pub use apply::{Applied, Expect, Section};
+pub use apply::{Applied, BATCH_BYTES, BATCH_RECORDS, Expect, Section};
 pub use conversations::UserConversation;
 pub use hot::{HotPage, PageAsk};
 pub use load::LoadItem;

@@ -5,13 +5,11 @@ use std::collections::HashMap;
 use anyhow::{Result, bail};
 use lapwing_model::{PartitionId, Position, view::FAMILIES};
 use lapwing_router_core::view::ViewCursor;
-use lapwing_views::{Applied, Views};
+use lapwing_views::{Applied, BATCH_BYTES, BATCH_RECORDS, Views};
 
 use super::{call, records::Placed, section};
 
-/// As the router's apply stage has them.
-const BATCH_RECORDS: usize = 1024;
-const BATCH_BYTES: usize = 1 << 20;
+/// As the router's apply stage has it.
 const CALL_SECTIONS: usize = 48;
 
 pub(crate) async fn apply(views: &Views, records: Vec<Placed>) -> Result<()> {
