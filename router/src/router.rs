@@ -70,6 +70,15 @@ impl Router {
         self.context.node()
     }
 
+    /// Offsets that were read back and that the commit views do not have yet.
+    pub fn unapplied(&self) -> u64 {
+        let behind = |handle: &sequence::Handle| {
+            let status = *handle.status.lock();
+            status.position.offset.saturating_sub(status.view_acked)
+        };
+        self.partitions.read().values().map(behind).sum()
+    }
+
     /// All partitions of the logs.
     pub(crate) fn all(&self) -> Vec<PartitionId> {
         KINDS

@@ -176,6 +176,8 @@ fn together(answers: Vec<Answer>) -> Answer {
         whole.p99_us = whole.p99_us.max(answer.p99_us);
         whole.max_us = whole.max_us.max(answer.max_us);
         whole.wrong += answer.wrong;
+        whole.unapplied += answer.unapplied;
+        whole.catch_up_s = whole.catch_up_s.max(answer.catch_up_s);
         if whole.refusal.is_empty() {
             whole.refusal = answer.refusal;
         }
@@ -202,6 +204,10 @@ fn throughput(report: &mut Report, most: &Seen, arguments: &Arguments) {
         report.note(format!("The first refusal: {}", answer.refusal));
     }
     report.figure("reply without a limit", shown_latency(most));
+    report.figure(
+        "records that the views did not have at the last reply",
+        format!("{}, applied {:.1} s later", thousands(answer.unapplied as f64), answer.catch_up_s),
+    );
     report.figure("CPU a message: router with its feeder", most.each(most.router));
     report.figure("CPU a message: Kafka", most.each(most.kafka));
     report.figure("CPU a message: Redis", most.each(most.redis));

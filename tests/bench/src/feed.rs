@@ -35,6 +35,9 @@ pub(crate) struct Answer {
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
     pub(crate) max_us: f64,
+    /// Records that the views did not have when the last reply came, and how long these took.
+    pub(crate) unapplied: u64,
+    pub(crate) catch_up_s: f64,
     /// Conversations whose seqs are not 1 … n, each once.
     pub(crate) wrong: usize,
     pub(crate) stages: Vec<StageTime>,
