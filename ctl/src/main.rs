@@ -2,6 +2,7 @@
 // A command speaks on the terminal; that is its interface.
 #![allow(clippy::print_stdout)]
 mod config;
+mod move_range;
 mod partitions;
 mod probe;
 mod table;
@@ -28,6 +29,8 @@ enum Command {
     Partitions,
     /// Sends one message and shows each state that it passes: accepted, dispatched, delivered, row, history.
     Probe,
+    /// Brings the Redis views of a range of buckets to another instance while messages flow.
+    MoveRange(move_range::Range),
     /// Tenants, their keys, and switching them off and on.
     Tenants {
         #[command(subcommand)]
@@ -53,6 +56,7 @@ async fn run(options: Options) -> anyhow::Result<bool> {
     let config = Config::find(options.given)?;
     match options.command {
         Command::Partitions => partitions::show(&config).await,
+        Command::MoveRange(range) => move_range::run(&config, range).await,
         Command::Probe => probe::run(&config).await,
         Command::Tenants { action } => tenants::run(&config, action).await.map(|()| true),
     }

@@ -42,7 +42,10 @@ async fn hear_routers(gateway: Arc<Gateway>, mut beats: Subscription) {
             message = beats.next() => match message {
                 None => return,
                 Some(message) => match RouterHeartbeat::decode(message.payload) {
-                    Ok(beat) => gateway.routers.handle_heartbeat(&beat),
+                    Ok(beat) => {
+                        places_of(&gateway, &beat);
+                        gateway.routers.handle_heartbeat(&beat)
+                    }
                     Err(error) => {
                         tracing::error!("a router's heartbeat cannot be read: {error}");
                         Vec::new()
@@ -56,6 +59,16 @@ async fn hear_routers(gateway: Arc<Gateway>, mut beats: Subscription) {
         if heard > generation {
             generation = heard;
             tenants::recheck(&gateway);
+        }
+    }
+}
+
+/// Which Redis instance the owners write to.
+fn places_of(gateway: &Gateway, beat: &RouterHeartbeat) {
+    let places = gateway.views.places();
+    for owned in beat.owned.iter().filter(|owned| owned.serving) {
+        if let Some(instance) = places.instance_named(&owned.redis) {
+            places.moved(&PartitionId::new(owned.topic.as_str(), owned.partition), instance);
         }
     }
 }

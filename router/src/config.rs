@@ -1,7 +1,7 @@
 //! Every configuration key of the router with its default; `--print-config` prints them.
 
 use clap::Parser;
-use lapwing_runtime::{Common, SecretUrl};
+use lapwing_runtime::Common;
 
 /// The Lapwing router: owns the order of conversations and their fan-out.
 #[derive(Debug, Clone, Parser)]
@@ -14,14 +14,8 @@ pub(crate) struct Config {
     #[arg(long, env = "LAPWING_KAFKA_BROKERS", default_value = "127.0.0.1:9092")]
     pub(crate) kafka_brokers: String,
 
-    /// Redis with the views, with its password: redis://:password@host:port/0
-    #[arg(
-        long,
-        env = "LAPWING_REDIS_URL",
-        default_value = "redis://127.0.0.1:6379/0",
-        hide_env_values = true
-    )]
-    pub(crate) redis_url: SecretUrl,
+    #[command(flatten)]
+    pub(crate) redis: lapwing_views::Settings,
 
     /// Partitions of each log topic: a power of two, fixed for the life of a cluster
     #[arg(long, env = "LAPWING_PARTITIONS", default_value_t = 8)]

@@ -10,6 +10,7 @@ mod config;
 mod dispatch;
 mod lanes;
 mod lookup;
+mod moves;
 mod nodes;
 mod ownership;
 mod produce;

@@ -114,11 +114,13 @@ impl Stage {
 
 async fn beat(router: &Router, state: &Shared, counter: &mut u64) {
     *counter += 1;
+    let places = router.views.places();
     let entry = |(id, epoch): (&PartitionId, &Option<u64>)| Owned {
         topic: id.topic.to_string(),
         partition: id.partition,
         epoch: epoch.unwrap_or_default(),
         serving: epoch.is_some(),
+        redis: places.redis(places.commit(id)).instance().to_owned(),
     };
     let owned = state.mine.lock().iter().map(entry).collect();
     let heartbeat = RouterHeartbeat {

@@ -4,10 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use lapwing_links::kafka::PartitionReader;
-use lapwing_model::{Family, Op, PartitionId, Position, Verdict, event, record, view::ops_of};
+use lapwing_model::{Op, PartitionId, Position, Verdict, event, record, view::ops_of};
 use lapwing_proto::Message as _;
 use lapwing_runtime::metrics;
-use lapwing_views::{Applied, Expect, Section};
+use lapwing_views::{Applied, Expect, Piece, Section};
 
 use crate::{commit::decode, router::Router};
 
@@ -31,8 +31,8 @@ impl Plan {
 }
 
 /// Reads the log from the view's position up to where the owner's backlog begins, and applies it.
-pub(crate) async fn run(router: Arc<Router>, id: PartitionId, family: Family, plan: Plan, to: Position) {
-    let from = plan.from;
+pub(crate) async fn run(router: Arc<Router>, id: PartitionId, piece: Piece, plan: Plan, to: Position) {
+    let (from, family) = (plan.from, piece.family);
     let mut reader = PartitionReader::open(&router.kafka, &id.topic, id.partition as i32, from.offset as i64);
     let stopping = router.context.stopping();
     let (mut at, mut applied) = (from, from);
@@ -65,34 +65,36 @@ pub(crate) async fn run(router: Arc<Router>, id: PartitionId, family: Family, pl
             {
                 let before = ops.len();
                 ops_of(family, &record, &Bytes::from(event.encode_to_vec()), &mut ops);
-                if offset < plan.hot_from {
-                    let mut place = 0..;
-                    ops.retain(|op| place.next() < Some(before) || !matches!(op, Op::Hot { .. }));
-                }
+                let mut place = 0..;
+                let hot = offset >= plan.hot_from;
+                ops.retain(|op| {
+                    let wanted = piece.holds(op) && (hot || !matches!(op, Op::Hot { .. }));
+                    place.next() < Some(before) || wanted
+                });
                 records += 1;
             }
             if records >= CHUNK || at.offset >= to.offset {
-                let section = Section::new(&id, family, Expect::Move(applied, at), std::mem::take(&mut ops));
+                let section = Section::new(&id, piece, Expect::Move(applied, at), std::mem::take(&mut ops));
                 ::metrics::counter!(metrics::REPLAYED_TOTAL, "view" => family.name())
                     .increment(records as u64);
                 records = 0;
                 match apply(&router, section).await {
                     Some(Applied::Ok) => applied = at,
-                    Some(Applied::At(stored)) => return router.apply.replayed(id, family, Err(stored)),
-                    None => return,
+                    Some(Applied::At(stored)) => return router.apply.replayed(id, piece, Err(stored)),
+                    Some(Applied::Moved(_)) | None => return,
                 }
             }
         }
     }
-    router.apply.replayed(id, family, Ok(()));
+    router.apply.replayed(id, piece, Ok(()));
 }
 
 /// Until the view answers; None: stopping.
 pub(crate) async fn apply(router: &Router, section: Section) -> Option<Applied> {
-    let sections = [section];
+    let (instance, sections) = (section.piece.instance, [section]);
     loop {
-        match router.views.apply(&sections).await {
-            Ok(answers) => return answers.first().copied(),
+        match router.views.apply(instance, &sections).await {
+            Ok(answers) => return answers.into_iter().next(),
             Err(error) => tracing::debug!(%error, "the replay waits for the view"),
         }
         if router.context.stopping().is_cancelled() {

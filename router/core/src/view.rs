@@ -87,6 +87,16 @@ impl ViewCursor {
         }
     }
 
+    /// Something before here was never told: from the view's own position on, the log has to be read again.
+    pub fn missed(&mut self, to: Position) {
+        if to.offset <= self.end.offset {
+            return;
+        }
+        self.backlog.clear();
+        self.bytes = 0;
+        (self.at, self.end) = (to, to);
+    }
+
     /// The next section; `beat`: also when there is nothing new, so that a lost view is noticed.
     pub fn next(&mut self, max_records: usize, max_bytes: usize, beat: bool) -> Option<Batch> {
         if self.busy.is_some() || (self.backlog.is_empty() && !beat) {
@@ -153,6 +163,9 @@ impl ViewCursor {
 
     fn forward(&mut self, to: Position) -> Vec<Arc<Released>> {
         let mut passed = Vec::new();
+        if to.offset < self.at.offset {
+            return passed; // The backlog was dropped while this call was on its way: the next mismatch tells.
+        }
         while let Some(item) = self.backlog.front()
             && item.after.offset <= to.offset
         {

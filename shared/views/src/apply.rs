@@ -4,9 +4,9 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use lapwing_links::redis::Script;
-use lapwing_model::{Family, Op, PartitionId, Position, view::SLICE_MS};
+use lapwing_model::{Op, PartitionId, Position, view::SLICE_MS};
 
-use crate::{TIMEOUT, ViewError, Views, keys, value};
+use crate::{Piece, TIMEOUT, ViewError, Views, keys, value};
 
 static APPLY: LazyLock<Script> = LazyLock::new(|| Script::new("apply", include_str!("lua/apply.lua")));
 
@@ -14,7 +14,7 @@ static APPLY: LazyLock<Script> = LazyLock::new(|| Script::new("apply", include_s
 #[derive(Debug, Clone, PartialEq)]
 pub struct Section {
     pub id: PartitionId,
-    pub family: Family,
+    pub piece: Piece,
     pub expect: Expect,
     pub ops: Vec<Op>,
 }
@@ -32,6 +32,8 @@ pub enum Expect {
     Rebuild(String),
     /// As before, and it has this position now.
     End(String, Position),
+    /// The view stands there; from now on it is on the instance of this name.
+    Leave(Position, String),
 }
 
 impl Expect {
@@ -42,37 +44,40 @@ impl Expect {
             Self::Begin(token) => (format!("!{token}"), "begin".to_owned()),
             Self::Rebuild(token) => (format!("!{token}"), String::new()),
             Self::End(token, at) => (format!("!{token}"), at.encode()),
+            Self::Leave(at, to) => (at.encode(), format!("@{to}")),
         }
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Applied {
     Ok,
     /// Nothing was changed: the view stands here (None = it has no position).
     At(Option<Position>),
+    /// Nothing was changed: it is on the instance of this name.
+    Moved(String),
 }
 
 const NOWHERE: Position = Position { offset: u64::MAX >> 1, epoch: -2, index: 0 };
 
 impl Section {
-    pub fn new(id: &PartitionId, family: Family, expect: Expect, ops: Vec<Op>) -> Self {
-        Self { id: id.clone(), family, expect, ops }
+    pub fn new(id: &PartitionId, piece: Piece, expect: Expect, ops: Vec<Op>) -> Self {
+        Self { id: id.clone(), piece, expect, ops }
     }
 
     /// Changes nothing, answers the position.
-    pub(crate) fn probe(id: &PartitionId, family: Family) -> Self {
-        Self::new(id, family, Expect::Move(NOWHERE, NOWHERE), Vec::new())
+    pub fn probe(id: &PartitionId, piece: Piece) -> Self {
+        Self::new(id, piece, Expect::Move(NOWHERE, NOWHERE), Vec::new())
     }
 }
 
 impl Views {
-    /// One script call for all sections; the answers in their order. A timeout means that it may have been applied: the same
-    /// sections again change nothing.
-    pub async fn apply(&self, sections: &[Section]) -> Result<Vec<Applied>, ViewError> {
+    /// One script call for all sections, whose pieces are all on this instance; the answers in their order. A timeout means that
+    /// it may have been applied: the same sections again change nothing.
+    pub async fn apply(&self, instance: usize, sections: &[Section]) -> Result<Vec<Applied>, ViewError> {
         let (mut keys, mut args) = (Vec::new(), Vec::new());
         for section in sections {
-            keys.push(Bytes::from(keys::applied(&section.id, section.family)));
+            keys.push(Bytes::from(keys::applied(&section.id, &section.piece)));
             args.push(Bytes::from_static(b"P"));
             let (expected, new) = section.expect.words();
             args.extend([Bytes::from(expected), Bytes::from(new)]);
@@ -84,13 +89,14 @@ impl Views {
             }
             args[count_at] = number((keys.len() - before) as u64);
         }
-        let answer = self.redis.eval(&APPLY, &keys, &args, TIMEOUT).await?;
+        let answer = self.places.redis(instance).eval(&APPLY, &keys, &args, TIMEOUT).await?;
         let answers = value::strings(&answer).ok_or_else(|| value::form("apply", &answer))?;
         answers
             .into_iter()
             .map(|text| match text.as_ref() {
                 b"ok" => Ok(Applied::Ok),
                 b"" => Ok(Applied::At(None)),
+                [b'@', name @ ..] => Ok(Applied::Moved(String::from_utf8_lossy(name).into_owned())),
                 other => std::str::from_utf8(other)
                     .ok()
                     .and_then(Position::decode)

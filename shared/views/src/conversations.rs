@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use bytes::Bytes;
 use lapwing_links::redis::Script;
-use lapwing_model::{Family, Member, PartitionId, kind::KINDS};
+use lapwing_model::{Member, PartitionId, kind::KINDS};
 
 use crate::{TIMEOUT, ViewError, Views, keys, value};
 
@@ -29,14 +29,15 @@ impl Views {
         user: &str,
         limit: usize,
     ) -> Result<Vec<UserConversation>, ViewError> {
+        let piece = self.places.user(tenant, user);
         let mut keys = vec![Bytes::from(keys::convs(tenant, user)), Bytes::from(keys::cursor(tenant, user))];
         for kind in KINDS {
-            for partition in 0..self.partitions {
+            for partition in 0..self.places.partitions() {
                 let id = PartitionId::new(kind.topic(), partition);
-                keys.push(Bytes::from(keys::applied(&id, Family::User)));
+                keys.push(Bytes::from(keys::applied(&id, &piece)));
             }
         }
-        let answer = self.redis.eval(&CONVS, &keys, &[] as &[Bytes], TIMEOUT).await?;
+        let answer = self.places.redis(piece.instance).eval(&CONVS, &keys, &[] as &[Bytes], TIMEOUT).await?;
         let form = || value::form("convs", &answer);
         let parts = value::array(&answer).ok_or_else(form)?;
         let [convs, cursors] = parts else {
