@@ -57,6 +57,10 @@ pub(crate) struct Config {
     #[arg(long, env = "LAPWING_MAX_BODY", default_value_t = 512 << 10)]
     pub(crate) max_body: usize,
 
+    /// Percent of its maxmemory in use at which the views' Redis takes no new messages: 503 `overloaded`
+    #[arg(long, env = "LAPWING_REDIS_RED_LINE", default_value_t = 90)]
+    pub(crate) redis_red_line: u32,
+
     /// Events that a conversation's hot window keeps once they are in MySQL
     #[arg(long, env = "LAPWING_HOT_EVENTS", default_value_t = 200)]
     pub(crate) hot_events: u64,

@@ -20,6 +20,7 @@ mod router;
 mod sequence;
 mod tenants;
 mod times;
+mod told;
 mod watermark;
 
 use std::process::ExitCode;

@@ -21,7 +21,7 @@ use lapwing_views::Piece;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use crate::{apply, commit, dispatch::Dispatch, moves, produce, router::Router, times::Times};
+use crate::{apply, commit, dispatch::Dispatch, moves, produce, router::Router, times::Times, told};
 
 pub(crate) struct Request {
     pub(crate) body: Body,
@@ -119,6 +119,7 @@ pub(crate) fn start(router: &Arc<Router>, id: PartitionId) -> Handle {
         status: handle.status.clone(),
         events,
         next_request: 0,
+        telling: told::Telling::default(),
         told: (0, Position::default()),
         moving: None,
         done: false,
@@ -149,6 +150,7 @@ struct Owner {
     status: Arc<Mutex<Status>>,
     events: mpsc::Sender<Event>,
     next_request: RequestId,
+    telling: told::Telling,
     /// The last step that the views were told of, and its number.
     told: (u64, Position),
     /// The instance to which the commit view is being moved.
@@ -169,7 +171,10 @@ impl Owner {
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => break,
-                _ = ticks.tick() => self.core.tick(now()),
+                _ = ticks.tick() => {
+                    self.core.tick(now());
+                    self.telling.tick(&self.router, &self.id, self.told.1);
+                }
                 count = mailbox.recv_many(&mut events, BATCH) => {
                     if count == 0 { break }
                     for event in events.drain(..) { self.hear(event) }
@@ -195,6 +200,10 @@ impl Owner {
         let Some(start) = apply::positions(&self.router, &self.id, &self.tasks).await else { return false };
         tracing::info!(partition = %self.id, from = %start.from.encode(), "claims");
         self.told = (0, start.from);
+        if let Some(told) = start.told.filter(|told| told.offset < start.from.offset) {
+            let work = told::catch_up(self.router.clone(), self.id.clone(), told, start.from);
+            self.tasks.spawn(format!("receipts {}", self.id), OnError::Log, work);
+        }
         self.router.apply.open(&self.id, &start.pieces, 0, &self.events);
         let view = start.pieces.first().map_or(start.from, |(_, at)| *at);
         let nonce = rand_nonce();
@@ -241,7 +250,10 @@ impl Owner {
                 self.moving = None;
                 self.router.apply.leave(&self.id, Piece::commit(to));
             }
-            Event::Mark { at, tombstones } => self.core.mark(at, &tombstones),
+            Event::Mark { at, tombstones } => {
+                self.core.mark(at, &tombstones);
+                self.telling.marked(at);
+            }
             Event::Isolated(isolated) => self.core.set_isolated(isolated),
             Event::Release => self.core.release(now),
         }

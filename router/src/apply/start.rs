@@ -13,10 +13,10 @@ use crate::{rebuild, router::Router};
 pub(crate) struct Start {
     pub(crate) from: Position,
     pub(crate) pieces: Vec<(Piece, Position)>,
+    /// Up to where the owners before told the senders what is persisted.
+    pub(crate) told: Option<Position>,
 }
 
-/// How far a fold may start before the views, so that receipts and gap fetches survive a change of owner.
-const LOOK_BACK: u64 = 20_000;
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// With Redis down: from where MySQL is, if that is known. None: stopped meanwhile.
@@ -39,7 +39,7 @@ pub(crate) async fn positions(router: &Arc<Router>, id: &PartitionId, tasks: &Ta
                 if let Some(at) = known {
                     tracing::warn!(partition = %id, %error, "takes over without Redis, from MySQL's position");
                     let pieces = router.views.places().pieces(id).into_iter().map(|piece| (piece, at));
-                    return Some(Start { from: at, pieces: pieces.collect() });
+                    return Some(Start { from: at, pieces: pieces.collect(), told: None });
                 }
                 tracing::warn!(partition = %id, %error, "cannot take over: neither Redis nor MySQL says from where");
             }
@@ -85,11 +85,9 @@ async fn start_at(
     };
     let pieces: Vec<_> = found.into_iter().map(|(piece, at)| (piece, at.unwrap_or(of_empty))).collect();
     let lowest = pieces.iter().map(|(_, at)| *at).min_by_key(|at| at.offset).unwrap_or_default();
-    let from = match persisted {
-        Some(at) if at.offset < lowest.offset && lowest.offset - at.offset <= LOOK_BACK => at,
-        _ => lowest,
-    };
-    Start { from, pieces }
+    let instance = router.views.places().commit(id);
+    let told = router.views.told(id, instance).await.unwrap_or_default();
+    Start { from: lowest, pieces, told }
 }
 
 /// Retention past the needed offset is an alarm and a stop, never a jump.

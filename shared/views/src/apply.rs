@@ -85,7 +85,7 @@ impl Views {
             args.push(Bytes::new());
             let before = keys.len();
             for op in &section.ops {
-                self.encode(op, &mut keys, &mut args);
+                self.encode(&section.id, op, &mut keys, &mut args);
             }
             args[count_at] = number((keys.len() - before) as u64);
         }
@@ -106,7 +106,7 @@ impl Views {
             .collect()
     }
 
-    fn encode(&self, op: &Op, keys: &mut Vec<Bytes>, args: &mut Vec<Bytes>) {
+    fn encode(&self, id: &PartitionId, op: &Op, keys: &mut Vec<Bytes>, args: &mut Vec<Bytes>) {
         let mut push = |key: String, code: &'static str, values: &[Bytes]| {
             keys.push(Bytes::from(key));
             args.push(Bytes::from_static(code.as_bytes()));
@@ -133,6 +133,7 @@ impl Views {
             Op::Left { key, bucket, user, to_seq } => {
                 push(keys::members(*bucket, key), "L", &[text(user), number(*to_seq)]);
             }
+            Op::Told { at } => push(keys::told(id), "W", &[Bytes::from(at.encode())]),
             Op::Reset { key, bucket } => {
                 push(keys::hot(*bucket, key), "X", &[]);
                 push(keys::members(*bucket, key), "X", &[]);

@@ -13,6 +13,11 @@ pub(crate) fn applied(id: &PartitionId, piece: &Piece) -> String {
     format!("applied:{}:{}:{of}{first}-{last}", id.topic, id.partition)
 }
 
+/// Up to where senders were told that MySQL has their messages.
+pub(crate) fn told(id: &PartitionId) -> String {
+    format!("told:{}:{}", id.topic, id.partition)
+}
+
 /// How often the commit view was moved before it came to this instance.
 pub(crate) fn placed(id: &PartitionId) -> String {
     format!("placed:{}:{}", id.topic, id.partition)

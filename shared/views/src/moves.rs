@@ -32,6 +32,13 @@ impl Views {
         })
     }
 
+    /// Up to where senders were told; None: nobody ever was, or it was lost.
+    pub async fn told(&self, id: &PartitionId, instance: usize) -> Result<Option<Position>, ViewError> {
+        let told = self.words(instance, "get", &["GET", &keys::told(id)]).await?;
+        let text = value::string(&told).unwrap_or_default();
+        Ok(std::str::from_utf8(&text).ok().and_then(Position::decode))
+    }
+
     pub async fn found(&self, id: &PartitionId, instance: usize) -> Result<Found, ViewError> {
         let answers = self.apply(instance, &[Section::probe(id, Piece::commit(instance))]).await?;
         let at = answers.into_iter().next().unwrap_or(Applied::At(None));

@@ -17,7 +17,7 @@ local function max3(old, r, n, d)
 end
 
 -- code → number of arguments behind it
-local arity = { H = 4, E = 2, D = 3, S = 2, L = 2, M = 1, T = 1, C = 4, X = 0 }
+local arity = { H = 4, E = 2, D = 3, S = 2, L = 2, M = 1, T = 1, C = 4, X = 0, W = 1 }
 local run = {
   H = function(key, head, n, count, history)
     redis.call('HSET', key, 'h', head, 'n', n)
@@ -40,6 +40,10 @@ local run = {
   M = function(key, seq)
     local old = redis.call('HGET', key, 'p')
     if not old or tonumber(old) < tonumber(seq) then redis.call('HSET', key, 'p', seq) end
+  end,
+  W = function(key, at)
+    local old = tonumber(string.match(redis.call('GET', key) or '', '^(%d+):') or '-1')
+    if tonumber(string.match(at, '^(%d+):')) > old then redis.call('SET', key, at) end
   end,
   X = function(key) redis.call('UNLINK', key) end,
   T = function(key, upto) redis.call('ZREMRANGEBYSCORE', key, '-inf', upto) end,

@@ -123,6 +123,7 @@ impl Bench {
                 Some(bus::publish_outcome::Outcome::Error(error)) => Err(error),
                 other => panic!("{other:?}"),
             },
+            router_reply::Body::Error(error) => Err(error),
             other => panic!("{other:?}"),
         }
     }

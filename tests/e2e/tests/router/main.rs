@@ -4,3 +4,4 @@ mod bench;
 mod ownership;
 mod path;
 mod rebuild;
+mod red_line;
