@@ -40,6 +40,7 @@ enum Command {
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    quiet_on_broken_pipe();
     let options = Options::parse();
     match run(options).await {
         Ok(true) => ExitCode::SUCCESS,
@@ -60,4 +61,15 @@ async fn run(options: Options) -> anyhow::Result<bool> {
         Command::Probe => probe::run(&config).await,
         Command::Tenants { action } => tenants::run(&config, action).await.map(|()| true),
     }
+}
+
+/// `lapwing partitions | head` ends the output, not with a panic's text.
+fn quiet_on_broken_pipe() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let message = info.payload_as_str().unwrap_or_default();
+        if !(message.contains("failed printing to stdout") && message.contains("Broken pipe")) {
+            usual(info);
+        }
+    }));
 }

@@ -67,9 +67,11 @@ async fn hear_routers(gateway: Arc<Gateway>, mut beats: Subscription) {
 fn places_of(gateway: &Gateway, beat: &RouterHeartbeat) {
     let places = gateway.views.places();
     for owned in beat.owned.iter().filter(|owned| owned.serving) {
+        let id = PartitionId::new(owned.topic.as_str(), owned.partition);
         if let Some(instance) = places.instance_named(&owned.redis) {
-            places.moved(&PartitionId::new(owned.topic.as_str(), owned.partition), instance);
+            places.moved(&id, instance);
         }
+        places.right_up_to(&id, owned.commit_at, owned.user_at);
     }
 }
 

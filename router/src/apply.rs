@@ -45,8 +45,8 @@ enum Input {
     Replayed(PartitionId, Piece, Result<(), Option<Position>>),
 }
 
-/// Up to where commit views were acknowledged, by partition and instance: what a move waits for.
-type Reached = Arc<Mutex<HashMap<(PartitionId, usize), Position>>>;
+/// Up to where the views were acknowledged: what a move waits for, and what readers may expect.
+type Reached = Arc<Mutex<HashMap<(PartitionId, Piece), Position>>>;
 
 #[derive(Clone)]
 pub(crate) struct Handle {
@@ -61,7 +61,7 @@ pub(crate) struct Stage {
 
 /// Drained at once into the partitions' backlogs, which have their own bounds.
 pub(crate) fn open(instances: usize) -> (Handle, Stage) {
-    let queue = || Queue::named("apply").items((1 << 20) / instances).bytes((512 << 20) / instances).open();
+    let queue = || Queue::named("apply").items(65_536 / instances).bytes((64 << 20) / instances).open();
     let (senders, receivers) = (0..instances).map(|_| queue()).unzip();
     let reached = Reached::default();
     (Handle { queues: senders, reached: reached.clone() }, Stage { queues: receivers, reached })
@@ -101,11 +101,11 @@ impl Handle {
 
     pub(crate) fn leave(&self, id: &PartitionId, piece: Piece) {
         push(&self.queues[piece.instance], Input::Leave(id.clone(), piece), 64);
-        self.reached.lock().remove(&(id.clone(), piece.instance));
+        self.reached.lock().remove(&(id.clone(), piece));
     }
 
     pub(crate) fn released(&self, id: &PartitionId, number: u64, released: Arc<Released>) {
-        let weight = released.event.len() + 128;
+        let weight = released.event.len() + 600;
         self.all(&Input::Told(id.clone(), number, Told::Released(released)), weight);
     }
 
@@ -139,7 +139,14 @@ impl Handle {
 
     /// Up to where an instance has a partition's commit view, as last acknowledged to this owner.
     pub(crate) fn reached(&self, id: &PartitionId, instance: usize) -> Option<Position> {
-        self.reached.lock().get(&(id.clone(), instance)).copied()
+        self.reached.lock().get(&(id.clone(), Piece::commit(instance))).copied()
+    }
+
+    /// Up to where a piece is right, in any case; 0 while nothing is known.
+    pub(crate) fn right_up_to(&self, id: &PartitionId, pieces: &[Piece]) -> u64 {
+        let reached = self.reached.lock();
+        let at = pieces.iter().map(|piece| reached.get(&(id.clone(), *piece)).map_or(0, |at| at.offset));
+        at.min().unwrap_or(0)
     }
 
     fn all(&self, input: &Input, weight: usize) {

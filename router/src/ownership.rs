@@ -17,6 +17,7 @@ use lapwing_router_core::{
     assign::{Order, Times},
 };
 use lapwing_runtime::time::mono_ms;
+use lapwing_views::Piece;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -121,6 +122,8 @@ async fn beat(router: &Router, state: &Shared, counter: &mut u64) {
         epoch: epoch.unwrap_or_default(),
         serving: epoch.is_some(),
         redis: places.redis(places.commit(id)).instance().to_owned(),
+        commit_at: router.apply.right_up_to(id, &[Piece::commit(places.commit(id))]),
+        user_at: router.apply.right_up_to(id, &places.pieces(id)[1..]),
     };
     let owned = state.mine.lock().iter().map(entry).collect();
     let heartbeat = RouterHeartbeat {

@@ -102,15 +102,19 @@ async fn rebuilt(
     let family = piece.family;
     let mut log = PartitionReader::open(&router.kafka, &id.topic, id.partition as i32, 0);
     let earliest = log.earliest().await.map_err(|error| Halt::Trouble(error.to_string()))? as u64;
+    let mut filling = Filling::new(router, id, piece);
+    filling.section(Expect::Begin(filling.token.clone()), Vec::new()).await?;
+    let token = Some(filling.token.clone());
+    let from_start = replay::Plan { from: Position::default(), hot_from: 0, token: token.clone() };
     let first = match ask_page(router, ask_of(router, id, family)).await {
         Ok(page) => page,
         // The log alone has everything.
-        Err(_) if earliest == 0 => return Ok(replay::Plan::from_start()),
+        Err(_) if earliest == 0 => return Ok(from_start),
         Err(error) => return Err(Halt::Trouble(error)),
     };
     let persisted: Position = first.persisted.map(Into::into).unwrap_or_default();
     if persisted.offset == 0 && earliest == 0 {
-        return Ok(replay::Plan::from_start());
+        return Ok(from_start);
     }
     let from: Position = first.window.map(Into::into).unwrap_or_default();
     if from.offset < earliest {
@@ -122,16 +126,13 @@ async fn rebuilt(
     }
     tracing::warn!(partition = %id, view = family.name(), persisted = %persisted.encode(), from = %from.encode(),
         to = %to.encode(), "the view has nothing stored: rebuilding it from MySQL and the log");
-    let mut filling = Filling::new(router, id, piece);
-    filling.section(Expect::Begin(filling.token.clone()), Vec::new()).await?;
     let cursor_offset = first.cursor_offset;
     let rows = filling.rows(first, persisted).await?;
     if family == Family::User {
         filling.cursors(cursor_offset).await?;
     }
-    filling.section(Expect::End(filling.token.clone(), from), Vec::new()).await?;
     tracing::info!(partition = %id, view = family.name(), rows, "the rows of MySQL are in the view, the log follows");
-    Ok(replay::Plan { from, hot_from: persisted.offset })
+    Ok(replay::Plan { from, hot_from: persisted.offset, token })
 }
 
 struct Filling<'a> {

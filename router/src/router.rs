@@ -8,7 +8,7 @@ use lapwing_links::{
     nats::Nats,
 };
 use lapwing_model::{Kind, PartitionId, Position, kind::KINDS};
-use lapwing_runtime::{Context, OnError, queue::Budget};
+use lapwing_runtime::{Context, OnError, config::BadConfig, queue::Budget};
 use lapwing_views::{Places, Views};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
@@ -60,10 +60,9 @@ impl Router {
 }
 
 pub(crate) async fn start(config: Config, context: Context) -> anyhow::Result<()> {
-    anyhow::ensure!(
-        config.partitions.is_power_of_two() && config.partitions <= 256,
-        "LAPWING_PARTITIONS must be a power of two up to 256"
-    );
+    if !config.partitions.is_power_of_two() || config.partitions > 256 {
+        return Err(BadConfig("LAPWING_PARTITIONS must be a power of two up to 256".to_owned()).into());
+    }
     let (tasks, health) = (&context.tasks, &context.health);
     health.require("ownership");
     let nats = Nats::connect(&config.common.nats_url, context.node(), tasks, health).await?;
@@ -86,7 +85,7 @@ pub(crate) async fn start(config: Config, context: Context) -> anyhow::Result<()
     let (ownership, ownership_stage) = ownership::open();
     let (tenants, tenants_stage) = tenants::open();
     let router = Arc::new(Router {
-        inbound: Budget::new("router inbound", config.inbound_bytes),
+        inbound: Budget::new("router_inbound", config.inbound_bytes),
         incarnation: lapwing_runtime::time::now_ms(),
         partitions: RwLock::default(),
         persisted: Mutex::default(),

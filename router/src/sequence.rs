@@ -99,6 +99,8 @@ pub(crate) struct Handle {
 /// Events come from a bounded number of producers, each of which waits; this only smooths their bursts.
 const EVENTS: usize = 4096;
 const BATCH: usize = 256;
+/// A new owner may not know yet which nodes want its conversations.
+const YOUNG: Duration = Duration::from_secs(5);
 
 /// Starts owning: the view's positions first, then the claim.
 pub(crate) fn start(router: &Arc<Router>, id: PartitionId) -> Handle {
@@ -120,6 +122,7 @@ pub(crate) fn start(router: &Arc<Router>, id: PartitionId) -> Handle {
         events,
         next_request: 0,
         telling: told::Telling::default(),
+        serving_since: None,
         told: (0, Position::default()),
         moving: None,
         done: false,
@@ -151,6 +154,7 @@ struct Owner {
     events: mpsc::Sender<Event>,
     next_request: RequestId,
     telling: told::Telling,
+    serving_since: Option<Instant>,
     /// The last step that the views were told of, and its number.
     told: (u64, Position),
     /// The instance to which the commit view is being moved.
@@ -200,10 +204,7 @@ impl Owner {
         let Some(start) = apply::positions(&self.router, &self.id, &self.tasks).await else { return false };
         tracing::info!(partition = %self.id, from = %start.from.encode(), "claims");
         self.told = (0, start.from);
-        if let Some(told) = start.told.filter(|told| told.offset < start.from.offset) {
-            let work = told::catch_up(self.router.clone(), self.id.clone(), told, start.from);
-            self.tasks.spawn(format!("receipts {}", self.id), OnError::Log, work);
-        }
+        told::start(&self.router, &self.tasks, &self.id, start.told, start.from);
         self.router.apply.open(&self.id, &start.pieces, 0, &self.events);
         let view = start.pieces.first().map_or(start.from, |(_, at)| *at);
         let nonce = rand_nonce();
@@ -312,7 +313,8 @@ impl Owner {
                     self.router.apply.advanced(&self.id, self.told.0, to);
                 }
                 Effect::Receipts { key, receipt } => {
-                    self.router.dispatch.push(Dispatch::Receipt { key, receipt });
+                    let everywhere = self.serving_since.is_none_or(|since| since.elapsed() < YOUNG);
+                    self.router.dispatch.push(Dispatch::Receipt { key, receipt, everywhere });
                 }
                 Effect::Persisted { key, bucket, seq, head } => {
                     let trim_to = seq.min(head.saturating_sub(self.router.config.hot_events));
@@ -327,6 +329,7 @@ impl Owner {
                 }
                 Effect::Serving { epoch } => {
                     self.times = Times::default();
+                    self.serving_since.get_or_insert_with(Instant::now);
                     tracing::info!(partition = %self.id, epoch, "serves");
                     self.router.ownership.serving(&self.id, epoch);
                 }

@@ -64,6 +64,14 @@ impl Handle {
                     .answers
                     .send(responder, &RouterReply { body: Some(router_reply::Body::Tenant(state)) });
             }
+            Body::TenantList(_) => {
+                let folded = self.folded.lock();
+                let mut records: Vec<_> = folded.tenants.values().map(|(_, record)| record.clone()).collect();
+                drop(folded);
+                records.sort_unstable_by(|a, b| a.tenant.cmp(&b.tenant));
+                let body = router_reply::Body::Tenants(bus::Tenants { records });
+                router.answers.send(responder, &RouterReply { body: Some(body) });
+            }
             Body::TenantChange(change) => {
                 let (handle, router) = (self.clone(), router.clone());
                 let tasks = router.context.tasks.clone();

@@ -9,6 +9,7 @@ use std::{
 use lapwing_links::kafka::PartitionReader;
 use lapwing_model::{ConversationKey, Family, Op, PartitionId, Position, Verdict, record};
 use lapwing_proto::{bus, record::Record};
+use lapwing_runtime::{OnError, Tasks};
 
 use crate::{commit::decode, dispatch::Dispatch, router::Router};
 
@@ -40,8 +41,28 @@ impl Telling {
     }
 }
 
+/// A tenure begins at `from`; nothing is known only where no owner ever was, or with a view that lost everything.
+pub(crate) fn start(
+    router: &Arc<Router>,
+    tasks: &Tasks,
+    id: &PartitionId,
+    told: Option<Position>,
+    from: Position,
+) {
+    match told {
+        None => router.apply.ops(id, Family::Commit, vec![Op::Told { at: from }]),
+        Some(told) if told.offset < from.offset => {
+            let work = catch_up(router.clone(), id.clone(), told, from);
+            tasks.spawn(format!("receipts {id}"), OnError::Log, work);
+        }
+        Some(_) => {}
+    }
+}
+
 /// What the owners before left untold below this owner's fold, as MySQL gets it.
-pub(crate) async fn catch_up(router: Arc<Router>, id: PartitionId, told: Position, end: Position) {
+async fn catch_up(router: Arc<Router>, id: PartitionId, told: Position, end: Position) {
+    // A router that has just started hears the gateway nodes' heartbeats first.
+    tokio::time::sleep(GRACE).await;
     let mut log = PartitionReader::open(&router.kafka, &id.topic, id.partition as i32, told.offset as i64);
     let mut at = told;
     let mut untold = HashMap::new();
@@ -106,6 +127,6 @@ fn tell(router: &Router, id: &PartitionId, untold: &mut HashMap<ConversationKey,
         let seq = receipt.persisted_seq;
         let trim_to = seq.saturating_sub(router.config.hot_events);
         router.apply.persisted(id, key.clone(), bucket, seq, trim_to);
-        router.dispatch.push(Dispatch::Receipt { key, receipt });
+        router.dispatch.push(Dispatch::Receipt { key, receipt, everywhere: true });
     }
 }

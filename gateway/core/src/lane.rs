@@ -21,6 +21,8 @@ pub const GIVEN_UP: Duration = Duration::from_secs(5);
 
 const QUEUE_ITEMS: usize = 256;
 const QUEUE_BYTES: usize = 1 << 20;
+/// Client_mids that are remembered as refused for now: more than a session can have in the lane.
+const BLOCKED: usize = 1024;
 const BATCH_ITEMS: usize = 64;
 const BATCH_BYTES: usize = 1 << 20; // below NATS' max_payload of 2 MiB, even with one body of 512 KiB on top
 
@@ -48,7 +50,8 @@ pub struct Lane<A> {
     flying: bool,
     retry_at: Option<Instant>,
     tries: u32,
-    blocked: Option<Blocked>,
+    /// Refused for now, in sending order: each has to come again, or be given up, before what was sent behind it.
+    blocked: VecDeque<Blocked>,
     /// One of the lane's own was refused for now: what stands behind it has to be refused, too.
     cut: bool,
 }
@@ -83,7 +86,7 @@ impl<A> Default for Lane<A> {
             flying: false,
             retry_at: None,
             tries: 0,
-            blocked: None,
+            blocked: VecDeque::new(),
             cut: false,
         }
     }
@@ -92,15 +95,20 @@ impl<A> Default for Lane<A> {
 impl<A> Lane<A> {
     /// Whether a publish may go on (then `push` it) or must wait for one before it that was refused temporarily.
     pub fn admit(&mut self, client_mid: &str, now: Instant) -> Result<(), Refusal> {
-        if self
-            .blocked
-            .as_ref()
-            .is_some_and(|blocked| blocked.until <= now || blocked.client_mid == client_mid)
-        {
-            self.blocked = None;
+        while self.blocked.front().is_some_and(|blocked| blocked.until <= now) {
+            self.blocked.pop_front();
         }
-        if let Some(blocked) = &self.blocked {
-            return Err(behind(&blocked.client_mid));
+        match self.blocked.front().map(|blocked| blocked.client_mid.clone()) {
+            Some(first) if first == client_mid => {
+                self.blocked.pop_front();
+                // It comes again one by one, however long that takes all of them.
+                self.blocked.iter_mut().for_each(|blocked| blocked.until = now + GIVEN_UP);
+            }
+            Some(first) => {
+                self.refused(client_mid, now);
+                return Err(behind(&first));
+            }
+            None => {}
         }
         if self.queue.len() >= QUEUE_ITEMS || self.queued_bytes >= QUEUE_BYTES {
             let refusal = Refusal::new(Code::Overloaded, "too many publishes of this session are waiting");
@@ -112,14 +120,20 @@ impl<A> Lane<A> {
 
     /// A publish was refused temporarily before it came here: what follows it is refused until it comes again.
     pub fn refused(&mut self, client_mid: &str, now: Instant) {
-        if self.blocked.is_none() {
-            self.block(client_mid, now, true);
-        }
+        self.block(client_mid, now, true);
     }
 
+    /// What was in the lane stands before what was refused at its door.
     fn block(&mut self, client_mid: &str, now: Instant, at_the_door: bool) {
-        self.blocked =
-            Some(Blocked { client_mid: client_mid.to_owned(), until: now + GIVEN_UP, at_the_door });
+        if self.blocked.len() >= BLOCKED || self.blocked.iter().any(|of| of.client_mid == client_mid) {
+            return;
+        }
+        let place = match at_the_door {
+            true => self.blocked.len(),
+            false => self.blocked.partition_point(|of| !of.at_the_door),
+        };
+        let blocked = Blocked { client_mid: client_mid.to_owned(), until: now + GIVEN_UP, at_the_door };
+        self.blocked.insert(place, blocked);
     }
 
     pub fn push(&mut self, answer: A, item: PublishItem) {
@@ -129,7 +143,7 @@ impl<A> Lane<A> {
 
     /// Nothing queued, nothing in flight and nothing to remember.
     pub fn is_forgettable(&self, now: Instant) -> bool {
-        self.is_empty() && self.blocked.as_ref().is_none_or(|blocked| blocked.until <= now)
+        self.is_empty() && self.blocked.iter().all(|blocked| blocked.until <= now)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -205,7 +219,7 @@ impl<A> Lane<A> {
             }
         }
         self.expire(now, &mut answers);
-        self.refuse_behind(&mut answers);
+        self.refuse_behind(now, &mut answers);
         answers
     }
 
@@ -214,7 +228,7 @@ impl<A> Lane<A> {
         let mut answers = Vec::new();
         if !self.flying {
             self.expire(now, &mut answers);
-            self.refuse_behind(&mut answers);
+            self.refuse_behind(now, &mut answers);
         }
         answers
     }
@@ -265,8 +279,7 @@ impl<A> Lane<A> {
 
     fn refuse(&mut self, entry: Entry<A>, refusal: Refusal, now: Instant, answers: &mut Vec<Answer<A>>) {
         let refusal = if entry.unanswered { refusal.after_unanswered_attempt() } else { refusal };
-        // An earlier one takes the place of one that was refused at the door behind it.
-        if refusal.code.line().temporary && self.blocked.as_ref().is_none_or(|blocked| blocked.at_the_door) {
+        if refusal.code.line().temporary {
             self.block(&entry.item.client_mid, now, false);
             self.cut = true;
         }
@@ -274,11 +287,12 @@ impl<A> Lane<A> {
     }
 
     /// After a temporary refusal nothing that was sent behind it may overtake it.
-    fn refuse_behind(&mut self, answers: &mut Vec<Answer<A>>) {
-        let blocked = self.blocked.as_ref().map(|blocked| blocked.client_mid.clone());
-        let (true, Some(client_mid)) = (std::mem::take(&mut self.cut), blocked) else { return };
+    fn refuse_behind(&mut self, now: Instant, answers: &mut Vec<Answer<A>>) {
+        let first = self.blocked.front().map(|blocked| blocked.client_mid.clone());
+        let (true, Some(client_mid)) = (std::mem::take(&mut self.cut), first) else { return };
         let pending = std::mem::take(&mut self.pending).into_iter();
-        for entry in pending.chain(self.queue.drain(..)) {
+        for entry in pending.chain(std::mem::take(&mut self.queue)) {
+            self.block(&entry.item.client_mid, now, false);
             let refusal = behind(&client_mid);
             let refusal = if entry.unanswered { refusal.after_unanswered_attempt() } else { refusal };
             answers.push((entry.answer, Err(refusal)));

@@ -177,3 +177,27 @@ fn a_refusal_at_the_door_leaves_alone_what_stands_before_it() {
     assert!(lane.admit("c", now).is_err(), "b stands before it and was refused, too");
     assert!(lane.admit("b", now).is_ok() && lane.admit("c", now).is_ok());
 }
+
+// R-SEQ-11: each refused one has to come again before what was sent behind it, not only the first.
+#[test]
+fn everything_refused_comes_again_in_its_order() {
+    let now = Instant::now();
+    let mut lane = lane(&["a", "b"], now);
+    sent(&mut lane, now);
+    push(&mut lane, &["c"], now);
+    let answers =
+        lane.handle_reply(Reply::Outcomes(vec![error(Code::Overloaded), error(Code::Overloaded)]), now);
+    assert_eq!(codes(answers).len(), 3);
+    assert!(lane.admit("new", now).is_err());
+    assert!(lane.admit("b", now).is_err(), "behind a");
+    push(&mut lane, &["a"], now);
+    assert!(lane.admit("new", now).is_err(), "b was sent before");
+    push(&mut lane, &["b"], now + Duration::from_secs(4));
+    push(&mut lane, &["c"], now + Duration::from_secs(8));
+    assert!(lane.admit("later", now + Duration::from_secs(8)).is_err(), "new was sent before");
+    push(&mut lane, &["new", "later"], now + Duration::from_secs(9));
+    // Given up: nobody waits for it for ever.
+    lane.refused("x", now + Duration::from_secs(10));
+    assert!(lane.admit("y", now + Duration::from_secs(10)).is_err());
+    assert!(lane.admit("z", now + Duration::from_secs(16)).is_ok());
+}

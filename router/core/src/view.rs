@@ -69,7 +69,7 @@ impl ViewCursor {
             return; // The fold started before the view's position.
         }
         self.end = released.after;
-        self.bytes += released.event.len();
+        self.bytes += weight(&released);
         self.backlog.push_back(Item { after: released.after, released: Some(released) });
         if self.bytes > self.max_bytes && self.busy != Some(Busy::Call) {
             // Too much to hold while the view is away: it will be read from the log again.
@@ -171,13 +171,18 @@ impl ViewCursor {
         {
             let Some(item) = self.backlog.pop_front() else { break };
             if let Some(released) = item.released {
-                self.bytes -= released.event.len();
+                self.bytes -= weight(&released);
                 passed.push(released);
             }
         }
         self.at = to;
         passed
     }
+}
+
+/// What an item takes in memory, about.
+fn weight(released: &Released) -> usize {
+    released.event.len() + 600
 }
 
 #[cfg(test)]
@@ -234,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_backlog_over_its_bound_is_left_to_the_log() {
-        let mut view = ViewCursor::new(Family::Commit, at(1), 250);
+        let mut view = ViewCursor::new(Family::Commit, at(1), 1500);
         (1..=3).for_each(|offset| view.push(released(offset)));
         assert_eq!(view.backlog(), 0);
         let batch = view.next(9, 1 << 20, true).unwrap();

@@ -1,6 +1,10 @@
 //! One instance's task: the pieces that it holds, their backlogs, one script call at a time.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use lapwing_model::{Family, Op, PartitionId, Position};
 use lapwing_router_core::{
@@ -17,8 +21,11 @@ use crate::{dispatch::Dispatch, rebuild, replay, router::Router, sequence::Event
 const BATCH_RECORDS: usize = 256;
 const BATCH_BYTES: usize = 1 << 20;
 const CALL_SECTIONS: usize = 48;
-const BACKLOG_BYTES: usize = 32 << 20;
+/// Of one piece; beyond it the log is read again.
+const BACKLOG_BYTES: usize = 4 << 20;
 const BEAT: Duration = Duration::from_secs(1);
+/// A view that stays ahead for so long is an alarm.
+const AHEAD: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_millis(100);
 /// Maxima that wait while the instance is away.
 const OPS: usize = 10_000;
@@ -30,6 +37,7 @@ struct View {
     number: u64,
     ops: Vec<Op>,
     beat: bool,
+    ahead: Option<Instant>,
     events: mpsc::Sender<Event>,
 }
 
@@ -90,7 +98,14 @@ impl Applier {
             Input::Open { id, pieces, number, events } => {
                 for (piece, at) in pieces {
                     let cursor = ViewCursor::new(piece.family, at, BACKLOG_BYTES);
-                    let view = View { cursor, number, ops: Vec::new(), beat: true, events: events.clone() };
+                    let view = View {
+                        cursor,
+                        number,
+                        ops: Vec::new(),
+                        beat: true,
+                        ahead: None,
+                        events: events.clone(),
+                    };
                     self.views.insert((id.clone(), piece), view);
                 }
             }
@@ -205,9 +220,10 @@ impl Applier {
         let Some(view) = self.views.get_mut(&(id.clone(), piece)) else { return };
         match answer {
             Applied::Ok => {
+                view.ahead = None;
                 let passed = view.cursor.applied(new);
+                self.reached.lock().insert((id, piece), new);
                 if piece.family == Family::Commit {
-                    self.reached.lock().insert((id, piece.instance), new);
                     // Full only when the partition is busy; the next batch says more.
                     let event = Event::ViewAt { instance: piece.instance, offset: new.offset };
                     let _later = view.events.try_send(event);
@@ -230,7 +246,7 @@ impl Applier {
         let Some(view) = self.views.get_mut(&(id.clone(), piece)) else { return };
         let (router, family) = (self.router.clone(), piece.family.name());
         match stored.map(|at| view.cursor.mismatch(at)) {
-            Some(Repair::Resumed) => {}
+            Some(Repair::Resumed) => view.ahead = None,
             Some(Repair::Replay { from, to }) => {
                 tracing::warn!(partition = %id, view = family, from = %from.encode(), to = %to.encode(),
                     "the view is behind: replaying the log into it");
@@ -238,8 +254,12 @@ impl Applier {
                 router.context.tasks.spawn(format!("replay {id}"), OnError::Log, work);
             }
             Some(Repair::Ahead(at)) => {
-                tracing::error!(partition = %id, view = family, at = %at.encode(),
-                    "the view is ahead of what this owner has read");
+                // One that was paused has yet to read on; the view of another log would stay ahead.
+                if view.ahead.get_or_insert_with(Instant::now).elapsed() > AHEAD {
+                    view.ahead = Some(Instant::now());
+                    tracing::error!(partition = %id, view = family, at = %at.encode(),
+                        "ALARM: the view is ahead of what this owner has read");
+                }
             }
             None => {
                 let work = rebuild::run(router.clone(), id.clone(), piece, view.cursor.lost());

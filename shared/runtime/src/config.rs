@@ -223,6 +223,11 @@ pub fn load<C: Parser>() -> C {
     }
 }
 
+/// Keys that do not go together, found by the service that knows what they mean. The process ends with code 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BadConfig(pub String);
+
 pub enum Loaded<C> {
     Run(Box<C>),
     Print(String),

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use lapwing_links::redis::Script;
-use lapwing_model::{ConversationKey, Header, Member, bucket};
+use lapwing_model::{ConversationKey, Family, Header, Member, bucket};
 
 use crate::{
     Piece, TIMEOUT, ViewError, Views,
@@ -51,7 +51,8 @@ impl Views {
         .map(Bytes::from);
         let newest = Bytes::from_static(if ask.newest { b"1" } else { b"0" });
         let user = text(ask.user.unwrap_or_default());
-        let args = [user, number(ask.from), number(ask.to), number(ask.limit.into()), newest];
+        let lowest = number(self.places.lowest(&id, Family::Commit));
+        let args = [user, number(ask.from), number(ask.to), number(ask.limit.into()), newest, lowest];
         let mut instance = self.places.commit(&id);
         let mut answer = self.places.redis(instance).eval(&HOT, &keys, &args, TIMEOUT).await?;
         if let Some(to) = self.moved_to(&answer) {

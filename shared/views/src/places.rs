@@ -10,7 +10,7 @@ use lapwing_model::{
     Bucket, Family, Op, PartitionId,
     bucket::{self, BUCKETS, RangeMap, USER_SHARDS, partition_of},
 };
-use lapwing_runtime::{Health, SecretUrl, Tasks};
+use lapwing_runtime::{Health, SecretUrl, Tasks, config::BadConfig};
 use parking_lot::RwLock;
 
 /// The keys of a service that reads or writes the views.
@@ -75,6 +75,8 @@ struct Inner {
     partitions: u32,
     /// Moved away from where the configuration has them.
     moved: RwLock<HashMap<PartitionId, usize>>,
+    /// Up to where owners have said that the commit and the user views are right.
+    right: RwLock<HashMap<PartitionId, [u64; 2]>>,
 }
 
 impl Places {
@@ -84,7 +86,14 @@ impl Places {
     }
 
     fn of(instances: Vec<Redis>, buckets: RangeMap<usize>, users: RangeMap<usize>, partitions: u32) -> Self {
-        let inner = Inner { instances, buckets, users, partitions, moved: RwLock::default() };
+        let inner = Inner {
+            instances,
+            buckets,
+            users,
+            partitions,
+            moved: RwLock::default(),
+            right: RwLock::default(),
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -97,22 +106,25 @@ impl Places {
         let named = named(&settings.redis_url);
         let ranges = |key: &str, text: &Option<String>, size: u32| -> anyhow::Result<RangeMap<usize>> {
             let Some(text) = text.as_deref().filter(|text| !text.is_empty()) else {
-                anyhow::ensure!(named.len() == 1, "{key} must say which of the Redis instances has what");
+                if named.len() != 1 {
+                    return bad(format!("{key} must say which of the Redis instances has what"));
+                }
                 return Ok(RangeMap::single(size, 0));
             };
             let index = |name: &String| named.iter().position(|(known, _)| known == name);
-            let map = RangeMap::parse(text, size).map_err(|error| anyhow::anyhow!("{key}: {error}"))?;
-            map.try_map(|name| {
-                index(name).ok_or_else(|| anyhow::anyhow!("{key}: LAPWING_REDIS_URL has no instance {name}"))
+            let map = RangeMap::parse(text, size).or_else(|error| bad(format!("{key}: {error}")))?;
+            map.try_map(|name| match index(name) {
+                Some(index) => Ok(index),
+                None => bad(format!("{key}: LAPWING_REDIS_URL has no instance {name}")),
             })
         };
         let buckets = ranges("LAPWING_REDIS_BUCKETS", &settings.redis_buckets, BUCKETS)?;
         let users = ranges("LAPWING_REDIS_USERS", &settings.redis_users, USER_SHARDS)?;
         let size = BUCKETS / partitions.max(1);
         if let Some((first, ..)) = buckets.ranges().find(|(first, ..)| first % size != 0) {
-            anyhow::bail!(
+            return bad(format!(
                 "LAPWING_REDIS_BUCKETS: a range begins at {first}; ranges are whole partitions, so multiples of {size}"
-            );
+            ));
         }
         let connect = |(name, url): &(String, SecretUrl)| Redis::connect(name, url, tasks, health);
         let instances = named.iter().map(connect).collect::<anyhow::Result<Vec<_>>>()?;
@@ -155,6 +167,19 @@ impl Places {
         }
     }
 
+    /// An owner has said that its views are right up to there; they never are less.
+    pub fn right_up_to(&self, id: &PartitionId, commit: u64, user: u64) {
+        let mut right = self.inner.right.write();
+        let known = right.entry(id.clone()).or_default();
+        *known = [known[0].max(commit), known[1].max(user)];
+    }
+
+    /// The offset below which a view of this family says nothing (I9).
+    pub fn lowest(&self, id: &PartitionId, family: Family) -> u64 {
+        let known = self.inner.right.read().get(id).copied().unwrap_or_default();
+        known[usize::from(family == Family::User)]
+    }
+
     /// Where the keys over all conversations are (`cmidown`): by the client_mid's own bucket, never moved.
     pub fn mid(&self, bucket: Bucket) -> usize {
         *self.inner.buckets.get(bucket)
@@ -193,6 +218,10 @@ impl Places {
         let from = partition_of(first + BUCKETS / self.inner.partitions - 1, self.inner.partitions);
         from..partition_of(last + 1, self.inner.partitions).max(from)
     }
+}
+
+fn bad<T>(text: String) -> anyhow::Result<T> {
+    Err(BadConfig(text).into())
 }
 
 /// `one=redis://… two=redis://…`, or one address, whose instance is called `redis`.
