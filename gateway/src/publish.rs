@@ -114,7 +114,7 @@ fn admit(
         span,
         held,
     };
-    state.lane.push(waiter, item);
+    state.lane.push(waiter, item, since);
     if !state.driven {
         state.driven = true;
         let (gateway, cell, session) = (gateway.clone(), cell.clone(), session.clone());
@@ -142,7 +142,7 @@ pub async fn call(
     let _held = hold(gateway, &item)?;
     let (tell, told) = oneshot::channel();
     let cell = LaneCell::new();
-    cell.state.lock().lane.push(Waiter::Call(tell), item);
+    cell.state.lock().lane.push(Waiter::Call(tell), item, Instant::now());
     drive(gateway, &cell, &route, None).await;
     told.await.unwrap_or_else(|_| Err(Refusal::new(Code::PublishUnknown, "the answer got lost")))
 }
@@ -248,7 +248,7 @@ fn cell_of(session: &Session, conversation: &Arc<str>) -> Arc<LaneCell> {
 async fn drive(gateway: &Gateway, cell: &LaneCell, route: &Route, session: Option<&Session>) {
     let mut changes = gateway.routers.changes();
     loop {
-        let (step, answers) = {
+        let (step, answers, age) = {
             let mut state = cell.state.lock();
             if session.is_some_and(Session::is_closing) {
                 state.lane.clear_queue();
@@ -259,7 +259,7 @@ async fn drive(gateway: &Gateway, cell: &LaneCell, route: &Route, session: Optio
             if step == Step::Idle {
                 state.driven = false;
             }
-            (step, answers)
+            (step, answers, state.lane.age(now))
         };
         answers.into_iter().for_each(tell);
         match step {
@@ -271,7 +271,7 @@ async fn drive(gateway: &Gateway, cell: &LaneCell, route: &Route, session: Optio
                 }
             }
             Step::Send(items, within) => {
-                let reply = send(gateway, route, items, within).await;
+                let reply = send(gateway, route, items, age, within).await;
                 let answers = cell.state.lock().lane.handle_reply(reply, Instant::now());
                 answers.into_iter().for_each(tell);
             }
@@ -283,6 +283,7 @@ async fn send(
     gateway: &Gateway,
     route: &Route,
     items: Vec<PublishItem>,
+    age: std::time::Duration,
     within: std::time::Duration,
 ) -> Reply {
     let traceparent = items.first().map(|item| item.traceparent.clone()).unwrap_or_default();
@@ -294,7 +295,8 @@ async fn send(
         session: route.session.clone(),
         items,
         server: route.server,
-        sent_at_ms: now_ms(),
+        // Not when it is sent again: what waited here may have been overtaken by its own retry (R-ACK-4).
+        sent_at_ms: now_ms().saturating_sub(age.as_millis() as u64),
     };
     let body = router_request::Body::Publish(batch);
     match gateway.routers.try_owner(&route.partition, &body, &traceparent, within).await {

@@ -29,6 +29,8 @@ pub type Answer<A> = (A, Result<Published, Refusal>);
 struct Entry<A> {
     answer: A,
     item: PublishItem,
+    /// When it came to this gateway.
+    since: Instant,
     first_sent: Option<Instant>,
     /// A try of our own may have been produced and was not answered.
     unanswered: bool,
@@ -122,9 +124,15 @@ impl<A> Lane<A> {
             Some(Blocked { client_mid: client_mid.to_owned(), until: now + GIVEN_UP, at_the_door });
     }
 
-    pub fn push(&mut self, answer: A, item: PublishItem) {
+    pub fn push(&mut self, answer: A, item: PublishItem, now: Instant) {
         self.queued_bytes += size(&item);
-        self.queue.push_back(Entry { answer, item, first_sent: None, unanswered: false });
+        self.queue.push_back(Entry { answer, item, since: now, first_sent: None, unanswered: false });
+    }
+
+    /// How long the oldest of what is sent next is here already: its own retry may have come by another way since.
+    pub fn age(&self, now: Instant) -> Duration {
+        let oldest = self.pending.iter().map(|entry| entry.since).min();
+        oldest.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
     /// Nothing queued, nothing in flight and nothing to remember.

@@ -15,7 +15,7 @@ fn lane(mids: &[&str], now: Instant) -> Lane<String> {
 fn push(lane: &mut Lane<String>, mids: &[&str], now: Instant) {
     for mid in mids {
         lane.admit(mid, now).unwrap();
-        lane.push((*mid).to_owned(), item(mid));
+        lane.push((*mid).to_owned(), item(mid), now);
     }
 }
 
@@ -128,7 +128,7 @@ fn nothing_overtakes_a_temporary_refusal() {
     assert_eq!(lane.admit("d", now).unwrap_err().cause, "order");
     assert!(!lane.is_forgettable(now));
     assert!(lane.admit("b", now).is_ok(), "it comes again");
-    lane.push("b".into(), item("b"));
+    lane.push("b".into(), item("b"), now);
     push(&mut lane, &["c", "d"], now);
     assert_eq!(sent(&mut lane, now).len(), 3);
     lane.handle_reply(Reply::Refused(Refusal::new(Code::NotReady, "")), now);
@@ -155,7 +155,7 @@ fn the_queue_is_bounded_and_a_full_one_answers() {
     let mut lane: Lane<u32> = Lane::default();
     for i in 0..QUEUE_ITEMS {
         lane.admit(&i.to_string(), now).unwrap();
-        lane.push(0, item(&i.to_string()));
+        lane.push(0, item(&i.to_string()), now);
     }
     assert_eq!(lane.admit("x", now).unwrap_err().code, Code::Overloaded);
     assert!(matches!(lane.next_step(now), Step::Send(items, _) if items.len() == BATCH_ITEMS));

@@ -79,7 +79,7 @@ impl Session {
     }
 
     /// The next batch, in order.
-    pub(crate) fn batch(&mut self, count: usize, marked: bool) -> bus::PublishBatch {
+    pub(crate) fn batch(&mut self, count: usize, marked: bool, now: u64) -> bus::PublishBatch {
         let items = self.todo.iter_mut().take(count).map(|item| {
             item.attempt += 1;
             bus::PublishItem {
@@ -95,6 +95,7 @@ impl Session {
             tenant: "t".into(),
             conversation: self.conversation.clone(),
             sender: self.user.clone(),
+            sent_at_ms: now,
             ..bus::PublishBatch::default()
         }
     }

@@ -1,5 +1,5 @@
 //! Random schedules against the real owner: three routers, one partition, its views, and clients that retry. Each run is a
-//! function of its seed. `LAPWING_SIM_RUNS` runs more of them, `LAPWING_SIM_SEED` begins elsewhere.
+//! function of its seed. `./dev sim` searches for longer; `LAPWING_SIM_SEED` and `LAPWING_SIM_RUNS` replay.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod client;
@@ -8,23 +8,27 @@ mod log;
 mod owner;
 mod play;
 mod router;
+mod search;
 mod truth;
 #[path = "../support/view.rs"]
 mod view;
 mod world;
 
-use faults::{ALL, Break};
-use world::{Counts, World};
+use std::time::{Duration, Instant};
 
-const RUNS: u64 = 1000;
+use search::{Search, keep_seed, kept_seeds};
+use world::World;
+
+const RUNS: u64 = 10_000;
 
 /// What the schedules have to reach for the search to mean something.
-const REACHED: [&str; 17] = [
+const REACHED: [&str; 18] = [
     "a claim adopted",
     "a crash",
     "a pause",
     "a receipt",
     "a replay",
+    "a skipped client_mid check",
     "a take-over without Redis",
     "a view ahead",
     "a view moved back",
@@ -39,53 +43,48 @@ const REACHED: [&str; 17] = [
     "released",
 ];
 
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-/// The first violation of some runs.
-fn search(runs: u64, broken: Option<Break>, counts: &mut Counts) -> Option<(u64, Vec<String>)> {
-    let first = setting("LAPWING_SIM_SEED", 0);
-    for seed in first..first + runs {
-        let mut world = World::new(seed, broken);
-        let wrong = world.run();
-        for (what, count) in world.counts.0 {
-            *counts.0.entry(what).or_default() += count;
-        }
-        if !wrong.is_empty() {
-            return Some((seed, wrong));
-        }
-    }
-    None
+fn report(seed: u64, wrong: &[String]) -> String {
+    let how = format!("./dev sim --seed {seed} --runs 1");
+    format!("seed {seed}: {} violations; again by {how}\n{}", wrong.len(), wrong.join("\n"))
 }
 
 // R-ACK-1, R-ACK-4, R-SEQ-1, R-SEQ-4, R-SEQ-6, R-SEQ-9, R-SEQ-10, R-SEQ-11, R-PERM-1, R-PERM-3
 #[test]
 fn nothing_told_is_lost_doubled_or_out_of_order_and_everything_is_answered() {
-    let mut counts = Counts::default();
-    let found = search(setting("LAPWING_SIM_RUNS", RUNS), None, &mut counts);
-    println!("{counts:#?}");
-    if found.is_none() && setting("LAPWING_SIM_RUNS", RUNS) >= RUNS {
-        for what in REACHED {
-            assert!(counts.0.get(what).is_some_and(|count| *count > 50), "hardly ever: {what}");
-        }
+    let (first, runs) = (setting("LAPWING_SIM_SEED").unwrap_or(0), setting("LAPWING_SIM_RUNS"));
+    let found = Search::new(first, runs.unwrap_or(RUNS)).run();
+    println!("{:#?}", found.counts.0);
+    if let Some((seed, wrong)) = found.wrong {
+        panic!("{}", report(seed, &wrong));
     }
-    if let Some((seed, wrong)) = found {
-        panic!(
-            "LAPWING_SIM_SEED={seed} LAPWING_SIM_RUNS=1: {} violations\n{}",
-            wrong.len(),
-            wrong.join("\n")
-        );
+    if runs.is_none() {
+        assert_eq!(found.counts.missing(&REACHED, 500), [""; 0], "hardly ever reached");
+    }
+}
+
+#[test]
+fn what_was_found_once_stays_away() {
+    for seed in kept_seeds() {
+        let wrong = World::new(seed, None).run();
+        assert!(wrong.is_empty(), "{}", report(seed, &wrong));
     }
 }
 
 #[test]
 fn a_missing_safeguard_is_found() {
-    for broken in ALL {
-        let found = search(300, Some(broken), &mut Counts::default());
-        let Some((seed, wrong)) = found else { panic!("{broken:?} was not noticed") };
-        println!("{broken:?}: seed {seed}: {}", wrong[0]);
+    let mut unnoticed = Vec::new();
+    for broken in faults::all() {
+        let found = Search { broken: Some(broken), ..Search::new(0, 3000) }.run();
+        match found.wrong {
+            Some((seed, wrong)) => println!("{broken:?}: seed {seed} of {}: {}", found.runs, wrong[0]),
+            None => unnoticed.push(broken),
+        }
     }
+    assert!(unnoticed.is_empty(), "not noticed: {unnoticed:?}");
 }
 
 // Else a printed seed would be worth nothing.
@@ -99,4 +98,27 @@ fn a_run_is_a_function_of_its_seed() {
         });
         assert_eq!(one, other, "{seed}");
     }
+}
+
+/// What `./dev sim` calls: random seeds for as long as wanted.
+#[test]
+#[ignore = "a long search; ./dev sim"]
+fn search() {
+    let random = rand::random::<u32>();
+    let search = Search::new(setting("LAPWING_SIM_SEED").unwrap_or(u64::from(random) << 20), u64::MAX);
+    let minutes = setting("LAPWING_SIM_MINUTES");
+    let search = Search {
+        runs: setting("LAPWING_SIM_RUNS").unwrap_or(u64::MAX),
+        until: minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes)),
+        jobs: setting("LAPWING_SIM_JOBS").map_or(search.jobs, |jobs| jobs as usize),
+        progress: true,
+        ..search
+    };
+    println!("seeds from {} on, {} at a time", search.first, search.jobs);
+    let found = search.run();
+    if let Some((seed, wrong)) = found.wrong {
+        keep_seed(seed, &wrong);
+        panic!("{}", report(seed, &wrong));
+    }
+    println!("{} runs, nothing found", found.runs);
 }

@@ -243,6 +243,9 @@ impl World {
 
     fn repair(&mut self, router: usize, family: usize, stored: Position) {
         let of = &mut self.routers[router];
+        if family == 0 && stored.offset <= of.core.position().offset {
+            of.core.view_at(stored.offset);
+        }
         match of.cursors[family].mismatch(stored) {
             Repair::Replay { from, to } => {
                 of.start_replay(family, from, to);
@@ -268,7 +271,12 @@ impl World {
         }
         let of = &mut self.routers[router];
         match result {
-            Ok(()) => of.replays[family].iter_mut().for_each(|replay| replay.taken()),
+            Ok(()) => {
+                of.replays[family].iter_mut().for_each(|replay| replay.taken());
+                if family == 0 {
+                    of.core.view_at(new.offset);
+                }
+            }
             Err(stored) => {
                 of.replays[family] = None;
                 self.repair(router, family, stored);

@@ -31,14 +31,10 @@ impl World {
             return;
         }
         let count = self.random.random_range(1..=3);
-        let batch = self.sessions[number].batch(count, self.broken != Some(Break::Retries));
+        let now = self.now().wall;
+        let batch = self.sessions[number].batch(count, self.broken != Some(Break::Retries), now);
         let request = self.fresh();
         self.sessions[number].flight = Some((request, self.clock));
-        for item in &self.sessions[number].todo {
-            let place = (self.sessions[number].user.clone(), item.mid.clone());
-            let attempt = self.attempts.entry(place).or_default();
-            *attempt = item.attempt.max(*attempt);
-        }
         let ask = Ask::Publish(batch);
         self.asked.insert(request, Asked { by: By::Session(number), ask: ask.clone() });
         let to = self.route();

@@ -7,10 +7,15 @@ use lapwing_model::{Family, Op, PartitionId, Position, Verdict, event, record, v
 use lapwing_proto::Message as _;
 use lapwing_router_core::{Options, Partition, State, view::ViewCursor};
 
-use crate::{faults::Break, log::Log, world::Event};
+use crate::{
+    faults::{self, Break},
+    log::Log,
+    world::Event,
+};
 
 pub(crate) struct Router {
     pub(crate) name: usize,
+    pub(crate) broken: Option<Break>,
     pub(crate) core: Partition,
     /// The nonce of the tenure; 0 = none.
     pub(crate) tenure: u64,
@@ -33,21 +38,25 @@ pub(crate) struct Replay {
     section: Option<(Position, Vec<Op>)>,
 }
 
-fn options(name: usize) -> Options {
+fn options(name: usize, broken: Option<Break>) -> Options {
     Options {
         max_conversations: 2,
         recent_mids: 3,
         recent_bytes: 600,
         readback_ms: 3000,
+        mids_ms: 300,
+        clocks_ms: 200,
+        without: faults::of_core(broken),
         ..Options::new(format!("r{name}"))
     }
 }
 
 impl Router {
-    pub(crate) fn new(name: usize) -> Self {
+    pub(crate) fn new(name: usize, broken: Option<Break>) -> Self {
         Self {
             name,
-            core: Partition::new(PartitionId::new("lapwing.group", 0), options(name)),
+            broken,
+            core: Partition::new(PartitionId::new("lapwing.group", 0), options(name, broken)),
             tenure: 0,
             cursors: Vec::new(),
             replays: [None, None],
@@ -61,7 +70,7 @@ impl Router {
 
     pub(crate) fn crash(&mut self) {
         let asleep_until = self.asleep_until;
-        *self = Self { asleep_until, ..Self::new(self.name) };
+        *self = Self { asleep_until, ..Self::new(self.name, self.broken) };
     }
 
     /// Stepped down: what comes for it is for nobody.
@@ -117,7 +126,7 @@ impl Replay {
                     at.offset = offset + 1;
                     continue;
                 };
-                let verdict = record::follow(&mut at, offset, &record);
+                let verdict = record::follow_by(log.rule, &mut at, offset, &record);
                 let counts = verdict == Verdict::Valid || broken == Some(Break::Voids);
                 if let (true, Some(event)) = (counts, event::of_record(&record)) {
                     ops_of(family, &record, &Bytes::from(event.encode_to_vec()), &mut ops);

@@ -7,12 +7,12 @@ use std::{
 
 use lapwing_model::{ConversationKey, Family, Op, Position, view::FAMILIES};
 use lapwing_proto::bus;
-use lapwing_router_core::{Lookup, LookupAnswer, Now, RequestId, view::Batch};
+use lapwing_router_core::{Lookup, LookupAnswer, Now, RequestId, Safeguard, view::Batch};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
 use crate::{
     client::{Admin, GROUPS, Session, USERS},
-    faults::Break,
+    faults::{self, Break},
     log::Log,
     router::Router,
     view::View,
@@ -79,7 +79,6 @@ pub(crate) struct World {
     pub(crate) views: [View; 2],
     pub(crate) past_views: [Vec<View>; 2],
     pub(crate) owned: BTreeMap<(String, String), [u8; 16]>,
-    pub(crate) attempts: BTreeMap<(String, String), u32>,
     pub(crate) routers: Vec<Router>,
     pub(crate) believed_owner: usize,
     pub(crate) sessions: Vec<Session>,
@@ -113,12 +112,11 @@ impl World {
             broken,
             faulty: true,
             clock: 0,
-            log: Log::default(),
+            log: Log::new(Safeguard::rule(faults::of_core(broken))),
             views: [View::default(), View::default()],
             past_views: [Vec::new(), Vec::new()],
             owned: BTreeMap::new(),
-            attempts: BTreeMap::new(),
-            routers: (0..ROUTERS).map(Router::new).collect(),
+            routers: (0..ROUTERS).map(|name| Router::new(name, broken)).collect(),
             believed_owner: 0,
             sessions,
             admins: vec![Admin::default(), Admin::default()],
@@ -218,11 +216,10 @@ impl World {
             None => Own::NotAsked,
             Some(ask) => {
                 let place = (ask.sender.to_string(), ask.client_mid.to_string());
-                // A first attempt that is overtaken by its own retry must not be skipped: nothing else would know it.
-                let fresh = self.attempts.get(&place).is_none_or(|attempt| *attempt <= 1);
                 if self.broken == Some(Break::Retries) {
                     Own::New
-                } else if fresh && self.fault(0.05) {
+                } else if self.fault(0.05) {
+                    self.counts.add("a skipped client_mid check");
                     Own::Skipped
                 } else {
                     match self.owned.get(&place) {
