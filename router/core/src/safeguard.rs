@@ -39,7 +39,7 @@ pub enum Safeguard {
     Pending,
 }
 
-pub const SAFEGUARDS: [Safeguard; 13] = [
+pub const SAFEGUARDS: [Safeguard; 15] = [
     Safeguard::Void,
     Safeguard::Hole,
     Safeguard::Fold,
@@ -53,6 +53,8 @@ pub const SAFEGUARDS: [Safeguard; 13] = [
     Safeguard::Evict,
     Safeguard::Nonce,
     Safeguard::Order,
+    Safeguard::Isolated,
+    Safeguard::Pending,
 ];
 
 impl Safeguard {

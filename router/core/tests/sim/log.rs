@@ -7,7 +7,7 @@ use lapwing_model::{Position, Rule, Verdict, record};
 use lapwing_proto::record::Record;
 
 pub(crate) struct Sent {
-    pub(crate) router: usize,
+    pub(crate) slot: usize,
     pub(crate) epoch: u64,
     pub(crate) value: Bytes,
 }
@@ -56,6 +56,10 @@ impl Log {
         }
         self.positions.push(at);
         offset
+    }
+
+    pub(crate) fn value(&self, offset: u64) -> Option<Bytes> {
+        self.records[offset as usize].clone()
     }
 
     pub(crate) fn get(&self, offset: u64) -> Result<Record, record::BadRecord> {

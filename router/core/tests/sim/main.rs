@@ -4,11 +4,17 @@
 
 mod client;
 mod faults;
+mod gateway;
 mod log;
+mod machine;
 mod owner;
+mod persister;
+mod plan;
 mod play;
-mod router;
+mod redis;
 mod search;
+mod settle;
+mod slot;
 mod truth;
 #[path = "../support/view.rs"]
 mod view;
@@ -94,7 +100,7 @@ fn a_run_is_a_function_of_its_seed() {
         let [one, other] = [0, 1].map(|_| {
             let mut world = World::new(seed, None);
             world.run();
-            (world.counts.0.clone(), world.log.end(), world.views[0].clone())
+            (world.counts.0.clone(), world.parts[0].log.end(), world.parts[0].pieces[0].view.clone())
         });
         assert_eq!(one, other, "{seed}");
     }
