@@ -255,7 +255,7 @@ impl Partition {
                 Decision::AskWindow => return self.ask_window(id, now),
                 Decision::Produce(records) => self.produce(id, key, records, now),
                 // A zombie that woke up turns nobody away by its old state.
-                Decision::Refuse(_) if self.isolated && !self.lacks(Safeguard::Isolated) => {
+                Decision::Refuse(_) if self.isolated => {
                     self.settle(id, key, |_| Slot::NotOwner { retry_after_ms: 50 });
                 }
                 Decision::Refuse(refusal) => {

@@ -276,11 +276,10 @@ impl Partition {
     }
 
     pub(crate) fn admits(&self) -> bool {
-        let isolated = self.isolated && !self.lacks(Safeguard::Isolated);
         match self.state {
-            State::Serving { .. } => !isolated,
+            State::Serving { .. } => !self.isolated,
             // A claim again: what comes meanwhile waits behind what is pending.
-            State::Claiming => self.ever_served && !isolated,
+            State::Claiming => self.ever_served && !self.isolated,
             State::Idle | State::Releasing { .. } => false,
         }
     }

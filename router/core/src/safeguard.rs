@@ -33,13 +33,11 @@ pub enum Safeguard {
     Nonce,
     /// What a session sent behind a refused publish does not overtake it.
     Order,
-    /// An owner that was cut off turns nobody away by its old state.
-    Isolated,
     /// A refusal that rests on a pending event waits for its read-back.
     Pending,
 }
 
-pub const SAFEGUARDS: [Safeguard; 15] = [
+pub const SAFEGUARDS: [Safeguard; 14] = [
     Safeguard::Void,
     Safeguard::Hole,
     Safeguard::Fold,
@@ -53,7 +51,6 @@ pub const SAFEGUARDS: [Safeguard; 15] = [
     Safeguard::Evict,
     Safeguard::Nonce,
     Safeguard::Order,
-    Safeguard::Isolated,
     Safeguard::Pending,
 ];
 

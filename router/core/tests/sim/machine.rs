@@ -172,7 +172,11 @@ impl World {
 
     /// It was stopped for a while: it cannot have heard its own heartbeat, and by the time it does it has read on.
     pub(crate) fn wake(&mut self, router: usize) {
-        self.slots.iter_mut().filter(|slot| slot.router == router).for_each(|slot| slot.stale = true);
+        for slot in self.slots.iter_mut().filter(|slot| slot.router == router) {
+            slot.stale = true;
+            // Its reading takes its time, too.
+            slot.caught_up = self.clock;
+        }
         self.tell_isolation(router);
         for (slot, event) in std::mem::take(&mut self.machines[router].inbox) {
             self.hear(slot, event);

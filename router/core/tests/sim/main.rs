@@ -5,6 +5,7 @@
 mod client;
 mod faults;
 mod gateway;
+mod lasting;
 mod log;
 mod machine;
 mod owner;
@@ -22,6 +23,7 @@ mod world;
 
 use std::time::{Duration, Instant};
 
+use faults::Break;
 use search::{Search, keep_seed, kept_seeds};
 use world::World;
 
@@ -84,13 +86,24 @@ fn what_was_found_once_stays_away() {
 fn a_missing_safeguard_is_found() {
     let mut unnoticed = Vec::new();
     for broken in faults::all() {
-        let found = Search { broken: Some(broken), ..Search::new(0, 3000) }.run();
+        let found = Search { broken: Some(broken), ..Search::new(0, 10_000) }.run();
         match found.wrong {
             Some((seed, wrong)) => println!("{broken:?}: seed {seed} of {}: {}", found.runs, wrong[0]),
             None => unnoticed.push(broken),
         }
     }
     assert!(unnoticed.is_empty(), "not noticed: {unnoticed:?}");
+}
+
+// R-SEQ-10: who does not hear whom is held for 66 leases.
+#[test]
+fn under_a_lasting_partition_of_the_bus_nothing_goes_to_and_fro_and_all_is_owned() {
+    for seed in 0..150 {
+        let wrong = World::lasting_cuts(seed, None);
+        assert!(wrong.is_empty(), "{seed}: {}", wrong.join("\n"));
+    }
+    let hasty = (0..150).filter(|seed| !World::lasting_cuts(*seed, Some(Break::Waits)).is_empty()).count();
+    assert!(hasty > 10, "routers that do not wait after they were deposed are noticed in {hasty} of 150");
 }
 
 // Else a printed seed would be worth nothing.

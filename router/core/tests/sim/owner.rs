@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// An owner reads its partition at least so often (steps).
-pub(crate) const MOST_BEHIND: u64 = 110;
+pub(crate) const MOST_BEHIND: u64 = 60;
 
 impl World {
     pub(crate) fn hear(&mut self, slot: usize, event: Event) {
@@ -114,7 +114,7 @@ impl World {
                     self.slots[slot].leave();
                     self.counts.add(if by.is_some() { "deposed" } else { "released" });
                     let now = self.now(router).mono;
-                    if by.is_some() {
+                    if by.is_some() && self.broken != Some(Break::Waits) {
                         self.machines[router].assignment.deposed(&self.ids[part], now);
                     }
                     if self.plan.assigned {

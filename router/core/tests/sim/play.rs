@@ -10,6 +10,7 @@ use crate::{
     faults::Break,
     owner::MOST_BEHIND,
     plan::{GATEWAYS, ROUTERS, TENANT},
+    slot::Slot,
     world::{Ask, Asked, By, Event, World},
 };
 
@@ -231,7 +232,8 @@ impl World {
         if hit(of.crash) {
             self.crash(router);
         } else if hit(of.pause) {
-            self.machines[router].asleep_until = self.clock + self.random.random_range(20..300);
+            let most = [100, 300, 300, 900][self.random.random_range(0..4)];
+            self.machines[router].asleep_until = self.clock + self.random.random_range(20..most);
             self.counts.add("a pause");
         } else if hit(of.roll_back) {
             self.roll_back(instance, false);
@@ -255,7 +257,8 @@ impl World {
     /// Most wishes to own come when nobody does, some at any time.
     fn wish(&mut self, slot: usize) {
         let part = self.slots[slot].part;
-        let owned = self.slots.iter().any(|of| of.part == part && (of.owns() || of.taking_over));
+        let owns = |of: &Slot| of.part == part && (of.owns() || of.taking_over) && self.awake(of.router);
+        let owned = self.slots.iter().any(owns);
         let of = &self.slots[slot];
         if of.owns() || of.taking_over || owned && self.random.random_bool(0.85) {
             return;

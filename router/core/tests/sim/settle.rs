@@ -105,20 +105,7 @@ impl World {
         let begin = self.clock;
         let mut quiet_since = self.clock;
         while self.clock < begin + MOST {
-            self.tick();
-            self.run_machines();
-            for part in 0..self.parts.len() {
-                self.append(part);
-                self.append(part);
-            }
-            for slot in 0..self.slots.len() {
-                if self.slots[slot].owns() {
-                    self.read(slot, 20);
-                }
-            }
-            if self.clock % 4 == 0 {
-                self.serve_on();
-            }
+            self.go_on();
             if !self.at_rest() {
                 quiet_since = self.clock;
             } else if self.clock > quiet_since.max(self.last_change()) + REST {
@@ -133,6 +120,24 @@ impl World {
         }
         if self.clock >= begin + MOST {
             self.wrong.push(format!("it does not come to rest: {}", self.unrest()));
+        }
+    }
+
+    /// One step in which everybody does what there is to do.
+    pub(crate) fn go_on(&mut self) {
+        self.tick();
+        self.run_machines();
+        for part in 0..self.parts.len() {
+            self.append(part);
+            self.append(part);
+        }
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].owns() {
+                self.read(slot, 20);
+            }
+        }
+        if self.clock % 4 == 0 {
+            self.serve_on();
         }
     }
 
