@@ -98,12 +98,12 @@ fn a_missing_safeguard_is_found() {
 // R-SEQ-10: who does not hear whom is held for 66 leases.
 #[test]
 fn under_a_lasting_partition_of_the_bus_nothing_goes_to_and_fro_and_all_is_owned() {
-    for seed in 0..150 {
+    for seed in 0..60 {
         let wrong = World::lasting_cuts(seed, None);
         assert!(wrong.is_empty(), "{seed}: {}", wrong.join("\n"));
     }
-    let hasty = (0..150).filter(|seed| !World::lasting_cuts(*seed, Some(Break::Waits)).is_empty()).count();
-    assert!(hasty > 10, "routers that do not wait after they were deposed are noticed in {hasty} of 150");
+    let hasty = (0..60).filter(|seed| !World::lasting_cuts(*seed, Some(Break::Waits)).is_empty()).count();
+    assert!(hasty > 5, "routers that do not wait after they were deposed are noticed in {hasty} of 60");
 }
 
 // Else a printed seed would be worth nothing.

@@ -100,6 +100,8 @@ pub(crate) struct World {
     pub(crate) clock: u64,
     pub(crate) start: Instant,
     pub(crate) ids: Vec<PartitionId>,
+    /// Conversation → its partition's number.
+    places: BTreeMap<String, usize>,
     pub(crate) parts: Vec<Part>,
     pub(crate) instances: Vec<Instance>,
     pub(crate) machines: Vec<Machine>,
@@ -157,11 +159,12 @@ impl World {
             admins: vec![Admin::default(), Admin::default()],
             random,
             broken,
-            plan,
             faulty: true,
             clock: 0,
             start: Instant::now(),
+            places: conversations.iter().map(|of| (of.clone(), plan.part(&ids, of))).collect(),
             ids,
+            plan,
             cuts: BTreeMap::new(),
             asked: BTreeMap::new(),
             refused: Vec::new(),
@@ -177,7 +180,7 @@ impl World {
     }
 
     pub(crate) fn part_of(&self, conversation: &str) -> usize {
-        self.plan.part(&self.ids, conversation)
+        self.places[conversation]
     }
 
     pub(crate) fn slot_of(&self, router: usize, part: usize) -> usize {
