@@ -136,7 +136,7 @@ impl World {
                 self.read(slot, 20);
             }
         }
-        if self.clock % 4 == 0 {
+        if self.clock.is_multiple_of(4) {
             self.serve_on();
         }
     }
@@ -148,7 +148,7 @@ impl World {
                 self.tell_views(slot);
             }
         }
-        if self.clock % 20 == 0 {
+        if self.clock.is_multiple_of(20) {
             self.send_all();
         }
     }
