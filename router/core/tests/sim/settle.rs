@@ -1,7 +1,5 @@
 //! How a run ends: the faults stop, everything has to come to rest, and all is compared with the logs.
 
-use lapwing_model::Position;
-
 use crate::{
     plan::{ROUTERS, USERS},
     truth::Truth,
@@ -161,11 +159,11 @@ impl World {
         let one_owner = |part: usize| {
             let owners: Vec<_> = self.slots.iter().filter(|slot| slot.part == part && slot.owns()).collect();
             owners.len() == 1 && owners[0].serves() && {
-                let end = self.parts[part].log.end();
-                // Void records at the very end are told when something is acknowledged behind them.
-                let all = |at: Position| (at.epoch, at.index) == (end.epoch, end.index);
-                owners[0].core.position().offset == end.offset
-                    && self.parts[part].pieces.iter().all(|piece| all(piece.view.at))
+                let log = &self.parts[part].log;
+                // Claims and void records at the very end are told when something is acknowledged behind them.
+                let events = log.valid.values().flatten().max().map_or(0, |last| last + 1);
+                owners[0].core.position().offset == log.len()
+                    && self.parts[part].pieces.iter().all(|piece| piece.view.at.offset >= events)
             }
         };
         (0..self.parts.len()).all(one_owner)
