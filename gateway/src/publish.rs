@@ -10,7 +10,12 @@ use lapwing_proto::{
     bus::{PublishBatch, PublishItem, router_reply, router_request},
     client::{self, Published, publish::Target, server_frame::Body},
 };
-use lapwing_runtime::{OnError, metrics, queue::Hold, telemetry, time::now_ms};
+use lapwing_runtime::{
+    OnError, metrics,
+    queue::Hold,
+    telemetry,
+    time::{mono_ms, now_ms},
+};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -100,6 +105,9 @@ fn admit(
     let route = route(gateway, &key, &session.user, &session.device, &session.name, false)?;
     let cell = cell_of(session, &key.conversation);
     let mut state = cell.state.lock();
+    if gateway.stall.lately(mono_ms()) {
+        state.lane.woke(since);
+    }
     state.lane.admit(&item.client_mid, since)?;
     let taken = take_tokens(gateway, session, &item).and_then(|()| hold(gateway, &item));
     // What the session sent behind a refused one must not overtake it (R-SEQ-11).
@@ -198,7 +206,8 @@ fn check(gateway: &Gateway, publish: client::Publish, traceparent: &str) -> Resu
     Ok(PublishItem {
         client_mid: publish.client_mid,
         content: Some(content),
-        attempt: publish.attempt,
+        // What was read late may have been sent again elsewhere since.
+        attempt: if gateway.stall.lately(mono_ms()) { publish.attempt.max(2) } else { publish.attempt },
         receipt: publish.receipt,
         traceparent: traceparent.to_owned(),
     })

@@ -112,6 +112,13 @@ impl<A> Lane<A> {
         Ok(())
     }
 
+    /// This process was stopped: the session had no chance to send the refused one again, so the wait for it begins anew.
+    pub fn woke(&mut self, now: Instant) {
+        if let Some(blocked) = &mut self.blocked {
+            blocked.until = blocked.until.max(now + GIVEN_UP);
+        }
+    }
+
     /// A publish was refused temporarily before it came here: what follows it is refused until it comes again.
     pub fn refused(&mut self, client_mid: &str, now: Instant) {
         if self.blocked.is_none() {

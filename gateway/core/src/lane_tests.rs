@@ -177,3 +177,18 @@ fn a_refusal_at_the_door_leaves_alone_what_stands_before_it() {
     assert!(lane.admit("c", now).is_err(), "b stands before it and was refused, too");
     assert!(lane.admit("b", now).is_ok() && lane.admit("c", now).is_ok());
 }
+
+// R-SEQ-11: what stood in the socket behind a refused one while the gateway was stopped does not overtake it.
+#[test]
+fn a_pause_of_the_gateway_is_no_time_in_which_a_refused_one_was_given_up() {
+    let now = Instant::now();
+    let mut lane: Lane<u32> = Lane::default();
+    lane.refused("a", now);
+    let woken = now + GIVEN_UP + Duration::from_secs(5);
+    lane.woke(woken);
+    assert!(lane.admit("b", woken).is_err());
+    assert!(lane.admit("a", woken).is_ok());
+    assert!(lane.admit("b", woken).is_ok());
+    lane.refused("c", woken);
+    assert!(lane.admit("d", woken + GIVEN_UP).is_ok(), "else it is given up");
+}

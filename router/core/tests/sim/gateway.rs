@@ -9,6 +9,7 @@ use std::{
 use lapwing_gateway_core::{
     Lane, Owners,
     lane::{Answer, Reply, Step},
+    stall::Stall,
 };
 use lapwing_proto::{
     bus::{self, RouterHeartbeat, router_reply},
@@ -47,11 +48,27 @@ struct Driven {
     closing: bool,
 }
 
-#[derive(Default)]
 pub(crate) struct Gateway {
     pub(crate) owners: Owners,
+    pub(crate) asleep_until: u64,
+    /// What clients sent while it was stopped: (session, connection), in order.
+    sockets: Vec<((usize, u64), Tag, bus::PublishItem)>,
+    stall: Stall,
     lanes: BTreeMap<(usize, u64), Driven>,
     pub(crate) skew: i64,
+}
+
+impl Default for Gateway {
+    fn default() -> Self {
+        Self {
+            owners: Owners::default(),
+            asleep_until: 0,
+            sockets: Vec::new(),
+            stall: Stall::new(u64::MAX),
+            lanes: BTreeMap::new(),
+            skew: 0,
+        }
+    }
 }
 
 impl World {
@@ -66,7 +83,9 @@ impl World {
 
     /// The session gives its gateway what it has to send, in order.
     pub(crate) fn send_by_gateway(&mut self, number: usize) {
-        let (key, now) = (self.key_of(number), self.instant());
+        let key = self.key_of(number);
+        let of = &self.gateways[key.gateway];
+        let asleep = of.asleep_until > self.clock || !of.sockets.is_empty();
         self.gateways[key.gateway].lanes.entry((number, key.connection)).or_default();
         let marked = self.broken != Some(Break::Retries);
         for place in 0..self.sessions[number].todo.len() {
@@ -77,14 +96,60 @@ impl World {
             item.attempt += 1;
             let tag = Tag { mid: item.mid.clone(), content: item.content.clone() };
             let sent = publish_item(item, marked);
-            let Some(of) = self.lane(key) else { return };
-            if of.lane.admit(&tag.mid, now).is_err() {
+            if asleep {
+                self.gateways[key.gateway].sockets.push(((number, key.connection), tag, sent));
+            } else if !self.push(key, tag, sent) {
                 break;
             }
-            of.lane.push(tag, sent, now);
             self.sessions[number].todo[place].out = true;
         }
-        self.drive(key);
+        if !asleep {
+            self.drive(key);
+        }
+    }
+
+    /// The gateway reads a publish.
+    fn push(&mut self, key: LaneKey, tag: Tag, mut item: bus::PublishItem) -> bool {
+        let (now, ms) = (self.instant(), self.ms());
+        let stopped = self.gateways[key.gateway].stall.lately(ms) && self.broken != Some(Break::Stall);
+        let Some(of) = self.lane(key) else { return false };
+        if stopped {
+            item.attempt = item.attempt.max(2);
+            of.lane.woke(now);
+        }
+        let admitted = of.lane.admit(&tag.mid, now).is_ok();
+        if admitted {
+            of.lane.push(tag, item, now);
+        }
+        admitted
+    }
+
+    /// A process that runs ticks each 250 ms; one that was stopped reads its sockets, ticker first or not.
+    pub(crate) fn run_gateway(&mut self, gateway: usize) {
+        let (now, ms) = (self.instant(), self.ms());
+        if self.gateways[gateway].asleep_until > self.clock {
+            return;
+        }
+        let sockets = std::mem::take(&mut self.gateways[gateway].sockets);
+        let ticker_first = sockets.is_empty() || self.random.random_bool(0.5);
+        if ticker_first {
+            self.gateways[gateway].stall.tick(ms);
+        }
+        for ((session, connection), tag, item) in sockets {
+            let key = LaneKey { gateway, session, connection };
+            let (mid, content) = (tag.mid.clone(), tag.content.clone());
+            if !self.push(key, tag, item) && self.key_of(session) == key {
+                self.settled(session, &mid, &content, Told::Later);
+            }
+            self.drive(key);
+        }
+        self.gateways[gateway].stall.tick(ms);
+        self.gateways[gateway].owners.handle_timeout(now);
+    }
+
+    pub(crate) fn pause_gateway(&mut self, gateway: usize) {
+        self.gateways[gateway].asleep_until = self.clock + self.random.random_range(20..400);
+        self.counts.add("a gateway's pause");
     }
 
     /// What the gateway's task of this lane does.

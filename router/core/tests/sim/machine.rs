@@ -64,9 +64,8 @@ impl World {
                 self.follow(router);
             }
         }
-        for gateway in 0..GATEWAYS {
-            let now = self.instant();
-            self.gateways[gateway].owners.handle_timeout(now);
+        if self.clock.is_multiple_of(5) {
+            (0..GATEWAYS).for_each(|gateway| self.run_gateway(gateway));
         }
     }
 

@@ -49,6 +49,7 @@ pub(crate) struct Faults {
     pub(crate) clock_jump: u32,
     pub(crate) persister_kill: u32,
     pub(crate) gateway_crash: u32,
+    pub(crate) gateway_pause: u32,
     pub(crate) reconnect: u32,
 }
 
@@ -155,6 +156,7 @@ impl Faults {
             clock_jump: times(3),
             persister_kill: times(3),
             gateway_crash: times(2),
+            gateway_pause: times(3),
             reconnect: times(6),
         }
     }

@@ -249,6 +249,8 @@ impl World {
             self.cut_off();
         } else if self.plan.gateways && hit(of.gateway_crash) {
             self.crash_gateway(session % GATEWAYS);
+        } else if self.plan.gateways && hit(of.gateway_pause) {
+            self.pause_gateway(session % GATEWAYS);
         } else if self.plan.gateways && hit(of.reconnect) {
             self.reconnect(session);
         }

@@ -37,6 +37,7 @@ impl World {
         self.cuts.clear();
         self.machines.iter_mut().for_each(|machine| machine.asleep_until = 0);
         self.instances.iter_mut().for_each(|instance| instance.down_until = 0);
+        self.gateways.iter_mut().for_each(|gateway| gateway.asleep_until = 0);
     }
 
     /// One router is left. What takes it more than some rounds counts as stuck.

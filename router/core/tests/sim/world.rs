@@ -265,6 +265,10 @@ impl World {
             Event::Look(tenure, lookup) => self.look(slot, tenure, &lookup),
             Event::Apply(tenure, piece, batch) => self.take_batch(slot, tenure, piece, &batch),
             Event::Append(value) => drop(self.parts[self.slots[slot].part].log.append(value)),
+            event if self.sleeping_gateway(&event).is_some() => {
+                let until = self.sleeping_gateway(&event).unwrap_or_default();
+                self.at(until, slot, event);
+            }
             Event::Answer(request, reply) => self.answered(request, &reply),
             Event::GatewayBeat(gateway, beat) => self.gateway_hears(gateway, &beat),
             Event::LaneTimeout(lane, request) => self.lane_timeout(lane, request),
@@ -272,6 +276,21 @@ impl World {
             event if self.awake(router) => self.hear(slot, event),
             event => self.machines[router].inbox.push_back((slot, event)),
         }
+    }
+
+    /// Until when the gateway that it is for is stopped.
+    fn sleeping_gateway(&self, event: &Event) -> Option<u64> {
+        let gateway = match event {
+            Event::GatewayBeat(gateway, _) => *gateway,
+            Event::LaneTimeout(lane, _) | Event::LaneWake(lane) => lane.gateway,
+            Event::Answer(request, _) => match self.asked.get(request)?.by {
+                By::Lane(lane) => lane.gateway,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let until = self.gateways[gateway].asleep_until;
+        (until > self.clock).then_some(until)
     }
 
     /// One record of some producer reaches its log, or does not.
