@@ -11,7 +11,7 @@ use lapwing_proto::{
     Message as _,
     bus::{GatewayHeartbeat, RouterHeartbeat, SessionOpened},
 };
-use lapwing_runtime::OnError;
+use lapwing_runtime::{OnError, time::mono_ms};
 
 use crate::{attach, gateway::Gateway, nodes, presence, tenants};
 
@@ -52,7 +52,10 @@ async fn hear_routers(gateway: Arc<Gateway>, mut beats: Subscription) {
                     }
                 },
             },
-            _ = second.tick() => gateway.routers.handle_timeout(),
+            _ = second.tick() => {
+                gateway.stall.tick(mono_ms());
+                gateway.routers.handle_timeout()
+            }
         };
         moved(&gateway, changed);
         let heard = gateway.routers.heard_tenants_generation();

@@ -3,6 +3,7 @@
 use std::sync::{Arc, atomic::AtomicBool};
 
 use lapwing_gateway_core::cursors::Cursors;
+use lapwing_gateway_core::stall::Stall;
 use lapwing_links::nats::Nats;
 use lapwing_runtime::{
     Context, OnError,
@@ -67,6 +68,7 @@ pub async fn start(context: Context, config: Config) -> anyhow::Result<()> {
         fetches: Semaphore::new(FETCHES),
         deep: Semaphore::new(DEEP),
         draining: AtomicBool::new(false),
+        stall: Stall::new(lapwing_runtime::time::mono_ms()),
         limits,
         config,
     });

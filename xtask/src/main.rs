@@ -5,6 +5,7 @@ mod control;
 mod down;
 mod first_messages;
 mod load;
+mod sim;
 mod step;
 mod table;
 mod test;
@@ -39,6 +40,8 @@ enum Command {
     Test(test::Arguments),
     /// Run the load test against what `up` started, or a private cluster
     Load(load::Arguments),
+    /// Search random schedules of the owners, views, persister and clients for a violation
+    Sim(sim::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -83,5 +86,6 @@ async fn run(command: Command) -> Result<ExitCode> {
         Command::Process(action) => control::run(action).await,
         Command::Test(arguments) => test::run(arguments).await,
         Command::Load(arguments) => load::run(arguments).await,
+        Command::Sim(arguments) => sim::run(arguments).await,
     }
 }

@@ -31,6 +31,8 @@ pub type Answer<A> = (A, Result<Published, Refusal>);
 struct Entry<A> {
     answer: A,
     item: PublishItem,
+    /// When it came to this gateway.
+    since: Instant,
     first_sent: Option<Instant>,
     /// A try of our own may have been produced and was not answered.
     unanswered: bool,
@@ -39,8 +41,6 @@ struct Entry<A> {
 struct Blocked {
     client_mid: String,
     until: Instant,
-    /// Refused before it was queued: what is in the lane stands before it and goes on.
-    at_the_door: bool,
 }
 
 pub struct Lane<A> {
@@ -52,6 +52,8 @@ pub struct Lane<A> {
     tries: u32,
     /// Refused for now, in sending order: each has to come again, or be given up, before what was sent behind it.
     blocked: VecDeque<Blocked>,
+    /// How many of them this answer has put back at the front.
+    put_back: usize,
     /// One of the lane's own was refused for now: what stands behind it has to be refused, too.
     cut: bool,
 }
@@ -87,6 +89,7 @@ impl<A> Default for Lane<A> {
             retry_at: None,
             tries: 0,
             blocked: VecDeque::new(),
+            put_back: 0,
             cut: false,
         }
     }
@@ -99,16 +102,11 @@ impl<A> Lane<A> {
             self.blocked.pop_front();
         }
         match self.blocked.front().map(|blocked| blocked.client_mid.clone()) {
-            Some(first) if first == client_mid => {
-                self.blocked.pop_front();
-                // It comes again one by one, however long that takes all of them.
-                self.blocked.iter_mut().for_each(|blocked| blocked.until = now + GIVEN_UP);
-            }
-            Some(first) => {
+            Some(first) if first != client_mid => {
                 self.refused(client_mid, now);
                 return Err(behind(&first));
             }
-            None => {}
+            _ => {}
         }
         if self.queue.len() >= QUEUE_ITEMS || self.queued_bytes >= QUEUE_BYTES {
             let refusal = Refusal::new(Code::Overloaded, "too many publishes of this session are waiting");
@@ -118,27 +116,44 @@ impl<A> Lane<A> {
         Ok(())
     }
 
-    /// A publish was refused temporarily before it came here: what follows it is refused until it comes again.
-    pub fn refused(&mut self, client_mid: &str, now: Instant) {
-        self.block(client_mid, now, true);
+    /// This process was stopped: the session had no chance to send the refused one again, so the wait for it begins anew.
+    pub fn woke(&mut self, now: Instant) {
+        self.blocked.iter_mut().for_each(|blocked| blocked.until = blocked.until.max(now + GIVEN_UP));
     }
 
-    /// What was in the lane stands before what was refused at its door.
-    fn block(&mut self, client_mid: &str, now: Instant, at_the_door: bool) {
+    /// A publish was refused temporarily before it came here: what follows it is refused until it comes again.
+    pub fn refused(&mut self, client_mid: &str, now: Instant) {
+        self.block(client_mid, now, self.blocked.len());
+    }
+
+    /// One of the lane's own: what is blocked by now was sent behind it, and it behind those that came back with it.
+    fn put_back(&mut self, client_mid: &str, now: Instant) {
+        let before = self.blocked.len();
+        self.block(client_mid, now, self.put_back);
+        self.put_back += self.blocked.len() - before;
+    }
+
+    fn block(&mut self, client_mid: &str, now: Instant, place: usize) {
         if self.blocked.len() >= BLOCKED || self.blocked.iter().any(|of| of.client_mid == client_mid) {
             return;
         }
-        let place = match at_the_door {
-            true => self.blocked.len(),
-            false => self.blocked.partition_point(|of| !of.at_the_door),
-        };
-        let blocked = Blocked { client_mid: client_mid.to_owned(), until: now + GIVEN_UP, at_the_door };
-        self.blocked.insert(place, blocked);
+        self.blocked.insert(place, Blocked { client_mid: client_mid.to_owned(), until: now + GIVEN_UP });
     }
 
-    pub fn push(&mut self, answer: A, item: PublishItem) {
+    pub fn push(&mut self, answer: A, item: PublishItem, now: Instant) {
+        if self.blocked.front().is_some_and(|blocked| blocked.client_mid == item.client_mid) {
+            self.blocked.pop_front();
+            // They come again one by one, however long that takes all of them.
+            self.blocked.iter_mut().for_each(|blocked| blocked.until = now + GIVEN_UP);
+        }
         self.queued_bytes += size(&item);
-        self.queue.push_back(Entry { answer, item, first_sent: None, unanswered: false });
+        self.queue.push_back(Entry { answer, item, since: now, first_sent: None, unanswered: false });
+    }
+
+    /// How long the oldest of what is sent next is here already: its own retry may have come by another way since.
+    pub fn age(&self, now: Instant) -> Duration {
+        let oldest = self.pending.iter().map(|entry| entry.since).min();
+        oldest.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
     /// Nothing queued, nothing in flight and nothing to remember.
@@ -201,6 +216,7 @@ impl<A> Lane<A> {
 
     pub fn handle_reply(&mut self, reply: Reply, now: Instant) -> Vec<Answer<A>> {
         self.flying = false;
+        self.put_back = 0;
         let mut answers = Vec::new();
         match reply {
             Reply::Outcomes(outcomes) => self.outcomes(outcomes, now, &mut answers),
@@ -226,6 +242,7 @@ impl<A> Lane<A> {
     /// Gives up what was not answered in time.
     pub fn handle_timeout(&mut self, now: Instant) -> Vec<Answer<A>> {
         let mut answers = Vec::new();
+        self.put_back = 0;
         if !self.flying {
             self.expire(now, &mut answers);
             self.refuse_behind(now, &mut answers);
@@ -250,11 +267,14 @@ impl<A> Lane<A> {
                 Some(Some(Outcome::Error(error))) => {
                     self.refuse(entry, Refusal::from_wire(&error), now, answers);
                 }
-                Some(Some(Outcome::NotOwner(_))) => self.pending.push(entry),
-                // An owner that answers less than it was asked: nobody knows what became of the rest.
-                Some(None) | None => {
-                    entry.unanswered = true;
-                    self.pending.push(entry);
+                open => {
+                    // An owner that answers less than it was asked: nobody knows what became of the rest.
+                    entry.unanswered |= !matches!(open, Some(Some(Outcome::NotOwner(_))));
+                    if self.cut {
+                        self.refuse_one_behind(entry, now, answers)
+                    } else {
+                        self.pending.push(entry)
+                    }
                 }
             }
         }
@@ -280,7 +300,7 @@ impl<A> Lane<A> {
     fn refuse(&mut self, entry: Entry<A>, refusal: Refusal, now: Instant, answers: &mut Vec<Answer<A>>) {
         let refusal = if entry.unanswered { refusal.after_unanswered_attempt() } else { refusal };
         if refusal.code.line().temporary {
-            self.block(&entry.item.client_mid, now, false);
+            self.put_back(&entry.item.client_mid, now);
             self.cut = true;
         }
         answers.push((entry.answer, Err(refusal)));
@@ -288,16 +308,21 @@ impl<A> Lane<A> {
 
     /// After a temporary refusal nothing that was sent behind it may overtake it.
     fn refuse_behind(&mut self, now: Instant, answers: &mut Vec<Answer<A>>) {
-        let first = self.blocked.front().map(|blocked| blocked.client_mid.clone());
-        let (true, Some(client_mid)) = (std::mem::take(&mut self.cut), first) else { return };
-        let pending = std::mem::take(&mut self.pending).into_iter();
-        for entry in pending.chain(std::mem::take(&mut self.queue)) {
-            self.block(&entry.item.client_mid, now, false);
-            let refusal = behind(&client_mid);
-            let refusal = if entry.unanswered { refusal.after_unanswered_attempt() } else { refusal };
-            answers.push((entry.answer, Err(refusal)));
+        if !std::mem::take(&mut self.cut) {
+            return;
+        }
+        for entry in std::mem::take(&mut self.queue) {
+            self.refuse_one_behind(entry, now, answers);
         }
         self.queued_bytes = 0;
+    }
+
+    fn refuse_one_behind(&mut self, entry: Entry<A>, now: Instant, answers: &mut Vec<Answer<A>>) {
+        let first = self.blocked.front().map(|blocked| blocked.client_mid.clone()).unwrap_or_default();
+        self.put_back(&entry.item.client_mid, now);
+        let refusal = behind(&first);
+        let refusal = if entry.unanswered { refusal.after_unanswered_attempt() } else { refusal };
+        answers.push((entry.answer, Err(refusal)));
     }
 
     /// The session is gone: what was not sent never will be.

@@ -15,7 +15,7 @@ fn lane(mids: &[&str], now: Instant) -> Lane<String> {
 fn push(lane: &mut Lane<String>, mids: &[&str], now: Instant) {
     for mid in mids {
         lane.admit(mid, now).unwrap();
-        lane.push((*mid).to_owned(), item(mid));
+        lane.push((*mid).to_owned(), item(mid), now);
     }
 }
 
@@ -128,7 +128,7 @@ fn nothing_overtakes_a_temporary_refusal() {
     assert_eq!(lane.admit("d", now).unwrap_err().cause, "order");
     assert!(!lane.is_forgettable(now));
     assert!(lane.admit("b", now).is_ok(), "it comes again");
-    lane.push("b".into(), item("b"));
+    lane.push("b".into(), item("b"), now);
     push(&mut lane, &["c", "d"], now);
     assert_eq!(sent(&mut lane, now).len(), 3);
     lane.handle_reply(Reply::Refused(Refusal::new(Code::NotReady, "")), now);
@@ -155,7 +155,7 @@ fn the_queue_is_bounded_and_a_full_one_answers() {
     let mut lane: Lane<u32> = Lane::default();
     for i in 0..QUEUE_ITEMS {
         lane.admit(&i.to_string(), now).unwrap();
-        lane.push(0, item(&i.to_string()));
+        lane.push(0, item(&i.to_string()), now);
     }
     assert_eq!(lane.admit("x", now).unwrap_err().code, Code::Overloaded);
     assert!(matches!(lane.next_step(now), Step::Send(items, _) if items.len() == BATCH_ITEMS));
@@ -175,7 +175,9 @@ fn a_refusal_at_the_door_leaves_alone_what_stands_before_it() {
     let answers = lane.handle_reply(Reply::Outcomes(vec![ok(1), error(Code::NotReady)]), now);
     assert_eq!(codes(answers), [expect("a", Ok(1)), expect("b", Err("not_ready"))]);
     assert!(lane.admit("c", now).is_err(), "b stands before it and was refused, too");
-    assert!(lane.admit("b", now).is_ok() && lane.admit("c", now).is_ok());
+    push(&mut lane, &["b", "c"], now);
+    assert!(lane.admit("e", now).is_err(), "behind d");
+    assert!(lane.admit("d", now).is_ok());
 }
 
 // R-SEQ-11: each refused one has to come again before what was sent behind it, not only the first.
@@ -200,4 +202,21 @@ fn everything_refused_comes_again_in_its_order() {
     lane.refused("x", now + Duration::from_secs(10));
     assert!(lane.admit("y", now + Duration::from_secs(10)).is_err());
     assert!(lane.admit("z", now + Duration::from_secs(16)).is_ok());
+}
+
+// R-SEQ-11: what stood in the socket behind a refused one while the gateway was stopped does not overtake it.
+#[test]
+fn a_pause_of_the_gateway_is_no_time_in_which_a_refused_one_was_given_up() {
+    let now = Instant::now();
+    let mut lane: Lane<u32> = Lane::default();
+    lane.refused("a", now);
+    let woken = now + GIVEN_UP + Duration::from_secs(5);
+    lane.woke(woken);
+    assert!(lane.admit("b", woken).is_err());
+    assert!(lane.admit("a", woken).is_ok());
+    lane.push(1, item("a"), woken);
+    assert!(lane.admit("b", woken).is_ok());
+    lane.push(2, item("b"), woken);
+    lane.refused("c", woken);
+    assert!(lane.admit("d", woken + GIVEN_UP).is_ok(), "else it is given up");
 }
