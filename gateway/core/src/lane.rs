@@ -39,8 +39,6 @@ struct Entry<A> {
 struct Blocked {
     client_mid: String,
     until: Instant,
-    /// Refused before it was queued: what is in the lane stands before it and goes on.
-    at_the_door: bool,
 }
 
 pub struct Lane<A> {
@@ -122,13 +120,12 @@ impl<A> Lane<A> {
     /// A publish was refused temporarily before it came here: what follows it is refused until it comes again.
     pub fn refused(&mut self, client_mid: &str, now: Instant) {
         if self.blocked.is_none() {
-            self.block(client_mid, now, true);
+            self.block(client_mid, now);
         }
     }
 
-    fn block(&mut self, client_mid: &str, now: Instant, at_the_door: bool) {
-        self.blocked =
-            Some(Blocked { client_mid: client_mid.to_owned(), until: now + GIVEN_UP, at_the_door });
+    fn block(&mut self, client_mid: &str, now: Instant) {
+        self.blocked = Some(Blocked { client_mid: client_mid.to_owned(), until: now + GIVEN_UP });
     }
 
     pub fn push(&mut self, answer: A, item: PublishItem, now: Instant) {
@@ -251,16 +248,27 @@ impl<A> Lane<A> {
                 Some(Some(Outcome::Error(error))) => {
                     self.refuse(entry, Refusal::from_wire(&error), now, answers);
                 }
-                Some(Some(Outcome::NotOwner(_))) => self.pending.push(entry),
+                // What stands before a refused one goes again, what stands behind it is refused, too.
+                Some(Some(Outcome::NotOwner(_))) => self.keep(entry, answers),
                 // An owner that answers less than it was asked: nobody knows what became of the rest.
                 Some(None) | None => {
                     entry.unanswered = true;
-                    self.pending.push(entry);
+                    self.keep(entry, answers);
                 }
             }
         }
+        if std::mem::take(&mut self.cut) {
+            self.refuse_queue(answers);
+        }
         if !self.pending.is_empty() {
             self.retry_at = Some(now + self.backoff());
+        }
+    }
+
+    fn keep(&mut self, entry: Entry<A>, answers: &mut Vec<Answer<A>>) {
+        match &self.blocked {
+            Some(blocked) if self.cut => answers.push(refused_behind(entry, &blocked.client_mid)),
+            _ => self.pending.push(entry),
         }
     }
 
@@ -280,9 +288,10 @@ impl<A> Lane<A> {
 
     fn refuse(&mut self, entry: Entry<A>, refusal: Refusal, now: Instant, answers: &mut Vec<Answer<A>>) {
         let refusal = if entry.unanswered { refusal.after_unanswered_attempt() } else { refusal };
-        // An earlier one takes the place of one that was refused at the door behind it.
-        if refusal.code.line().temporary && self.blocked.as_ref().is_none_or(|blocked| blocked.at_the_door) {
-            self.block(&entry.item.client_mid, now, false);
+        // What is in the lane stands before anything that was refused earlier, and takes its place; of those that are
+        // refused together the first one counts.
+        if refusal.code.line().temporary && !self.cut {
+            self.block(&entry.item.client_mid, now);
             self.cut = true;
         }
         answers.push((entry.answer, Err(refusal)));
@@ -290,14 +299,15 @@ impl<A> Lane<A> {
 
     /// After a temporary refusal nothing that was sent behind it may overtake it.
     fn refuse_behind(&mut self, answers: &mut Vec<Answer<A>>) {
-        let blocked = self.blocked.as_ref().map(|blocked| blocked.client_mid.clone());
-        let (true, Some(client_mid)) = (std::mem::take(&mut self.cut), blocked) else { return };
-        let pending = std::mem::take(&mut self.pending).into_iter();
-        for entry in pending.chain(self.queue.drain(..)) {
-            let refusal = behind(&client_mid);
-            let refusal = if entry.unanswered { refusal.after_unanswered_attempt() } else { refusal };
-            answers.push((entry.answer, Err(refusal)));
+        if std::mem::take(&mut self.cut) {
+            self.queue = std::mem::take(&mut self.pending).into_iter().chain(self.queue.drain(..)).collect();
+            self.refuse_queue(answers);
         }
+    }
+
+    fn refuse_queue(&mut self, answers: &mut Vec<Answer<A>>) {
+        let Some(blocked) = &self.blocked else { return };
+        answers.extend(self.queue.drain(..).map(|entry| refused_behind(entry, &blocked.client_mid)));
         self.queued_bytes = 0;
     }
 
@@ -310,6 +320,12 @@ impl<A> Lane<A> {
 
 fn size(item: &PublishItem) -> usize {
     item.content.as_ref().map_or(0, content_len) + item.client_mid.len() + 100
+}
+
+fn refused_behind<A>(entry: Entry<A>, client_mid: &str) -> Answer<A> {
+    let refusal = behind(client_mid);
+    let refusal = if entry.unanswered { refusal.after_unanswered_attempt() } else { refusal };
+    (entry.answer, Err(refusal))
 }
 
 fn behind(client_mid: &str) -> Refusal {

@@ -192,3 +192,26 @@ fn a_pause_of_the_gateway_is_no_time_in_which_a_refused_one_was_given_up() {
     lane.refused("c", woken);
     assert!(lane.admit("d", woken + GIVEN_UP).is_ok(), "else it is given up");
 }
+
+// R-SEQ-11: found by the simulation. The owner lost the partition in the middle and had refused a later one already.
+#[test]
+fn what_stands_before_a_refused_one_goes_again_and_what_stands_behind_it_waits_for_it() {
+    let now = Instant::now();
+    let mut lane = lane(&["a", "b", "c"], now);
+    sent(&mut lane, now);
+    push(&mut lane, &["d"], now);
+    let not_owner = || PublishOutcome {
+        outcome: Some(Outcome::NotOwner(NotOwner { retry_after_ms: 20, ..Default::default() })),
+    };
+    let outcomes = vec![not_owner(), error(Code::NotReady), not_owner()];
+    let answers = codes(lane.handle_reply(Reply::Outcomes(outcomes), now));
+    let behind = |mid| expect(mid, Err("overloaded"));
+    assert_eq!(answers, [expect("b", Err("not_ready")), behind("c"), behind("d")]);
+    let later = tick(now, &mut lane);
+    assert_eq!(sent(&mut lane, later), [("a".into(), 1)]);
+    assert!(lane.admit("c", later).is_err(), "b is to come first");
+    // Refused in its turn it is the first one again.
+    assert_eq!(codes(lane.handle_reply(Reply::Outcomes(vec![error(Code::NotReady)]), later)).len(), 1);
+    assert!(lane.admit("b", later).is_err(), "a is to come first");
+    assert!(lane.admit("a", later).is_ok() && lane.admit("b", later).is_ok());
+}
