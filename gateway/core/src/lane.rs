@@ -36,11 +36,6 @@ struct Entry<A> {
     unanswered: bool,
 }
 
-struct Blocked {
-    client_mid: String,
-    until: Instant,
-}
-
 pub struct Lane<A> {
     queue: VecDeque<Entry<A>>,
     queued_bytes: usize,
@@ -48,9 +43,12 @@ pub struct Lane<A> {
     flying: bool,
     retry_at: Option<Instant>,
     tries: u32,
-    blocked: Option<Blocked>,
-    /// One of the lane's own was refused for now: what stands behind it has to be refused, too.
-    cut: bool,
+    /// Refused for now, in sending order: each has to come again, or is given up, before what stands behind it passes.
+    waiting: VecDeque<String>,
+    /// Then those that wait are given up.
+    until: Option<Instant>,
+    /// Of `waiting`, what was refused in this very step: what stands behind it in the lane has to be refused, too.
+    cut: Vec<String>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -83,8 +81,9 @@ impl<A> Default for Lane<A> {
             flying: false,
             retry_at: None,
             tries: 0,
-            blocked: None,
-            cut: false,
+            waiting: VecDeque::new(),
+            until: None,
+            cut: Vec::new(),
         }
     }
 }
@@ -92,15 +91,23 @@ impl<A> Default for Lane<A> {
 impl<A> Lane<A> {
     /// Whether a publish may go on (then `push` it) or must wait for one before it that was refused temporarily.
     pub fn admit(&mut self, client_mid: &str, now: Instant) -> Result<(), Refusal> {
-        if self
-            .blocked
-            .as_ref()
-            .is_some_and(|blocked| blocked.until <= now || blocked.client_mid == client_mid)
-        {
-            self.blocked = None;
+        if self.until.is_some_and(|until| until <= now) {
+            self.waiting.clear();
         }
-        if let Some(blocked) = &self.blocked {
-            return Err(behind(&blocked.client_mid));
+        match self.waiting.front() {
+            None => {}
+            Some(first) if first == client_mid => {
+                self.waiting.pop_front();
+                self.until = Some(now + GIVEN_UP);
+            }
+            Some(first) => {
+                let refusal = behind(first);
+                let known = self.waiting.iter().any(|mid| mid == client_mid);
+                if !known && self.waiting.len() < QUEUE_ITEMS {
+                    self.waiting.push_back(client_mid.to_owned());
+                }
+                return Err(refusal);
+            }
         }
         if self.queue.len() >= QUEUE_ITEMS || self.queued_bytes >= QUEUE_BYTES {
             let refusal = Refusal::new(Code::Overloaded, "too many publishes of this session are waiting");
@@ -112,20 +119,14 @@ impl<A> Lane<A> {
 
     /// This process was stopped: the session had no chance to send the refused one again, so the wait for it begins anew.
     pub fn woke(&mut self, now: Instant) {
-        if let Some(blocked) = &mut self.blocked {
-            blocked.until = blocked.until.max(now + GIVEN_UP);
-        }
+        self.until = self.until.max(Some(now + GIVEN_UP));
     }
 
-    /// A publish was refused temporarily before it came here: what follows it is refused until it comes again.
+    /// A publish that `admit` let pass was refused temporarily before it came here: what follows it is refused until it
+    /// comes again.
     pub fn refused(&mut self, client_mid: &str, now: Instant) {
-        if self.blocked.is_none() {
-            self.block(client_mid, now);
-        }
-    }
-
-    fn block(&mut self, client_mid: &str, now: Instant) {
-        self.blocked = Some(Blocked { client_mid: client_mid.to_owned(), until: now + GIVEN_UP });
+        self.waiting.push_front(client_mid.to_owned());
+        self.until = Some(now + GIVEN_UP);
     }
 
     pub fn push(&mut self, answer: A, item: PublishItem, now: Instant) {
@@ -141,7 +142,7 @@ impl<A> Lane<A> {
 
     /// Nothing queued, nothing in flight and nothing to remember.
     pub fn is_forgettable(&self, now: Instant) -> bool {
-        self.is_empty() && self.blocked.as_ref().is_none_or(|blocked| blocked.until <= now)
+        self.is_empty() && (self.waiting.is_empty() || self.until.is_none_or(|until| until <= now))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -204,7 +205,7 @@ impl<A> Lane<A> {
             Reply::Outcomes(outcomes) => self.outcomes(outcomes, now, &mut answers),
             Reply::Refused(refusal) => {
                 for entry in std::mem::take(&mut self.pending) {
-                    self.refuse(entry, refusal.clone(), now, &mut answers);
+                    self.refuse(entry, refusal.clone(), &mut answers);
                 }
             }
             Reply::NotOwner(after) => self.retry_at = Some(now + after.max(self.backoff())),
@@ -217,7 +218,7 @@ impl<A> Lane<A> {
             }
         }
         self.expire(now, &mut answers);
-        self.refuse_behind(&mut answers);
+        self.refuse_behind(now, &mut answers);
         answers
     }
 
@@ -226,7 +227,7 @@ impl<A> Lane<A> {
         let mut answers = Vec::new();
         if !self.flying {
             self.expire(now, &mut answers);
-            self.refuse_behind(&mut answers);
+            self.refuse_behind(now, &mut answers);
         }
         answers
     }
@@ -246,7 +247,7 @@ impl<A> Lane<A> {
             match outcomes.next().map(|outcome| outcome.outcome) {
                 Some(Some(Outcome::Published(published))) => answers.push((entry.answer, Ok(published))),
                 Some(Some(Outcome::Error(error))) => {
-                    self.refuse(entry, Refusal::from_wire(&error), now, answers);
+                    self.refuse(entry, Refusal::from_wire(&error), answers);
                 }
                 // What stands before a refused one goes again, what stands behind it is refused, too.
                 Some(Some(Outcome::NotOwner(_))) => self.keep(entry, answers),
@@ -257,8 +258,8 @@ impl<A> Lane<A> {
                 }
             }
         }
-        if std::mem::take(&mut self.cut) {
-            self.refuse_queue(answers);
+        if !self.cut.is_empty() {
+            self.refuse_queue(now, answers);
         }
         if !self.pending.is_empty() {
             self.retry_at = Some(now + self.backoff());
@@ -266,10 +267,14 @@ impl<A> Lane<A> {
     }
 
     fn keep(&mut self, entry: Entry<A>, answers: &mut Vec<Answer<A>>) {
-        match &self.blocked {
-            Some(blocked) if self.cut => answers.push(refused_behind(entry, &blocked.client_mid)),
-            _ => self.pending.push(entry),
-        }
+        if self.cut.is_empty() { self.pending.push(entry) } else { self.refuse_one_behind(entry, answers) }
+    }
+
+    fn refuse_one_behind(&mut self, entry: Entry<A>, answers: &mut Vec<Answer<A>>) {
+        let refusal = behind(self.cut.first().map_or("", String::as_str));
+        let refusal = if entry.unanswered { refusal.after_unanswered_attempt() } else { refusal };
+        self.cut.push(entry.item.client_mid);
+        answers.push((entry.answer, Err(refusal)));
     }
 
     fn expire(&mut self, now: Instant, answers: &mut Vec<Answer<A>>) {
@@ -282,33 +287,36 @@ impl<A> Lane<A> {
             } else {
                 Refusal::new(Code::Unreachable, "no owner of this conversation was reached in time")
             };
-            self.refuse(entry, refusal, now, answers);
+            self.refuse(entry, refusal, answers);
         }
     }
 
-    fn refuse(&mut self, entry: Entry<A>, refusal: Refusal, now: Instant, answers: &mut Vec<Answer<A>>) {
+    fn refuse(&mut self, entry: Entry<A>, refusal: Refusal, answers: &mut Vec<Answer<A>>) {
         let refusal = if entry.unanswered { refusal.after_unanswered_attempt() } else { refusal };
-        // What is in the lane stands before anything that was refused earlier, and takes its place; of those that are
-        // refused together the first one counts.
-        if refusal.code.line().temporary && !self.cut {
-            self.block(&entry.item.client_mid, now);
-            self.cut = true;
+        if refusal.code.line().temporary {
+            self.cut.push(entry.item.client_mid);
         }
         answers.push((entry.answer, Err(refusal)));
     }
 
     /// After a temporary refusal nothing that was sent behind it may overtake it.
-    fn refuse_behind(&mut self, answers: &mut Vec<Answer<A>>) {
-        if std::mem::take(&mut self.cut) {
+    fn refuse_behind(&mut self, now: Instant, answers: &mut Vec<Answer<A>>) {
+        if !self.cut.is_empty() {
             self.queue = std::mem::take(&mut self.pending).into_iter().chain(self.queue.drain(..)).collect();
-            self.refuse_queue(answers);
+            self.refuse_queue(now, answers);
         }
     }
 
-    fn refuse_queue(&mut self, answers: &mut Vec<Answer<A>>) {
-        let Some(blocked) = &self.blocked else { return };
-        answers.extend(self.queue.drain(..).map(|entry| refused_behind(entry, &blocked.client_mid)));
+    /// What was in the lane stands before all that was refused earlier and did not come again.
+    fn refuse_queue(&mut self, now: Instant, answers: &mut Vec<Answer<A>>) {
+        for entry in std::mem::take(&mut self.queue) {
+            self.refuse_one_behind(entry, answers);
+        }
         self.queued_bytes = 0;
+        for client_mid in self.cut.drain(..).rev() {
+            self.waiting.push_front(client_mid);
+        }
+        self.until = Some(now + GIVEN_UP);
     }
 
     /// The session is gone: what was not sent never will be.
@@ -320,12 +328,6 @@ impl<A> Lane<A> {
 
 fn size(item: &PublishItem) -> usize {
     item.content.as_ref().map_or(0, content_len) + item.client_mid.len() + 100
-}
-
-fn refused_behind<A>(entry: Entry<A>, client_mid: &str) -> Answer<A> {
-    let refusal = behind(client_mid);
-    let refusal = if entry.unanswered { refusal.after_unanswered_attempt() } else { refusal };
-    (entry.answer, Err(refusal))
 }
 
 fn behind(client_mid: &str) -> Refusal {

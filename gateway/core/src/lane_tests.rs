@@ -215,3 +215,18 @@ fn what_stands_before_a_refused_one_goes_again_and_what_stands_behind_it_waits_f
     assert!(lane.admit("b", later).is_err(), "a is to come first");
     assert!(lane.admit("a", later).is_ok() && lane.admit("b", later).is_ok());
 }
+
+// R-SEQ-11: found by the simulation. The session wrote d before it heard that c was refused, too.
+#[test]
+fn all_that_were_refused_come_again_before_what_was_sent_behind_them() {
+    let now = Instant::now();
+    let mut lane = lane(&["a"], now);
+    sent(&mut lane, now);
+    assert_eq!(codes(lane.handle_reply(Reply::Outcomes(vec![error(Code::NotReady)]), now)).len(), 1);
+    assert!(lane.admit("b", now).is_err() && lane.admit("c", now).is_err());
+    push(&mut lane, &["a"], now);
+    assert!(lane.admit("d", now).is_err(), "b and c are to come first");
+    push(&mut lane, &["b", "c", "d", "e"], now);
+    let all: Vec<_> = ["a", "b", "c", "d", "e"].map(|mid| (mid.to_owned(), 1)).into();
+    assert_eq!(sent(&mut lane, now), all);
+}
