@@ -21,8 +21,6 @@ pub const GIVEN_UP: Duration = Duration::from_secs(5);
 
 const QUEUE_ITEMS: usize = 256;
 const QUEUE_BYTES: usize = 1 << 20;
-/// Client_mids that are remembered as refused for now: more than a session can have in the lane.
-const BLOCKED: usize = 1024;
 const BATCH_ITEMS: usize = 64;
 const BATCH_BYTES: usize = 1 << 20; // below NATS' max_payload of 2 MiB, even with one body of 512 KiB on top
 
@@ -38,11 +36,6 @@ struct Entry<A> {
     unanswered: bool,
 }
 
-struct Blocked {
-    client_mid: String,
-    until: Instant,
-}
-
 pub struct Lane<A> {
     queue: VecDeque<Entry<A>>,
     queued_bytes: usize,
@@ -50,12 +43,12 @@ pub struct Lane<A> {
     flying: bool,
     retry_at: Option<Instant>,
     tries: u32,
-    /// Refused for now, in sending order: each has to come again, or be given up, before what was sent behind it.
-    blocked: VecDeque<Blocked>,
-    /// How many of them this answer has put back at the front.
-    put_back: usize,
-    /// One of the lane's own was refused for now: what stands behind it has to be refused, too.
-    cut: bool,
+    /// Refused for now, in sending order: each has to come again, or is given up, before what stands behind it passes.
+    waiting: VecDeque<String>,
+    /// Then those that wait are given up.
+    until: Option<Instant>,
+    /// Of `waiting`, what was refused in this very step: what stands behind it in the lane has to be refused, too.
+    cut: Vec<String>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -88,9 +81,9 @@ impl<A> Default for Lane<A> {
             flying: false,
             retry_at: None,
             tries: 0,
-            blocked: VecDeque::new(),
-            put_back: 0,
-            cut: false,
+            waiting: VecDeque::new(),
+            until: None,
+            cut: Vec::new(),
         }
     }
 }
@@ -98,15 +91,23 @@ impl<A> Default for Lane<A> {
 impl<A> Lane<A> {
     /// Whether a publish may go on (then `push` it) or must wait for one before it that was refused temporarily.
     pub fn admit(&mut self, client_mid: &str, now: Instant) -> Result<(), Refusal> {
-        while self.blocked.front().is_some_and(|blocked| blocked.until <= now) {
-            self.blocked.pop_front();
+        if self.until.is_some_and(|until| until <= now) {
+            self.waiting.clear();
         }
-        match self.blocked.front().map(|blocked| blocked.client_mid.clone()) {
-            Some(first) if first != client_mid => {
-                self.refused(client_mid, now);
-                return Err(behind(&first));
+        match self.waiting.front() {
+            None => {}
+            Some(first) if first == client_mid => {
+                self.waiting.pop_front();
+                self.until = Some(now + GIVEN_UP);
             }
-            _ => {}
+            Some(first) => {
+                let refusal = behind(first);
+                let known = self.waiting.iter().any(|mid| mid == client_mid);
+                if !known && self.waiting.len() < QUEUE_ITEMS {
+                    self.waiting.push_back(client_mid.to_owned());
+                }
+                return Err(refusal);
+            }
         }
         if self.queue.len() >= QUEUE_ITEMS || self.queued_bytes >= QUEUE_BYTES {
             let refusal = Refusal::new(Code::Overloaded, "too many publishes of this session are waiting");
@@ -118,34 +119,17 @@ impl<A> Lane<A> {
 
     /// This process was stopped: the session had no chance to send the refused one again, so the wait for it begins anew.
     pub fn woke(&mut self, now: Instant) {
-        self.blocked.iter_mut().for_each(|blocked| blocked.until = blocked.until.max(now + GIVEN_UP));
+        self.until = self.until.max(Some(now + GIVEN_UP));
     }
 
-    /// A publish was refused temporarily before it came here: what follows it is refused until it comes again.
+    /// A publish that `admit` let pass was refused temporarily before it came here: what follows it is refused until it
+    /// comes again.
     pub fn refused(&mut self, client_mid: &str, now: Instant) {
-        self.block(client_mid, now, self.blocked.len());
-    }
-
-    /// One of the lane's own: what is blocked by now was sent behind it, and it behind those that came back with it.
-    fn put_back(&mut self, client_mid: &str, now: Instant) {
-        let before = self.blocked.len();
-        self.block(client_mid, now, self.put_back);
-        self.put_back += self.blocked.len() - before;
-    }
-
-    fn block(&mut self, client_mid: &str, now: Instant, place: usize) {
-        if self.blocked.len() >= BLOCKED || self.blocked.iter().any(|of| of.client_mid == client_mid) {
-            return;
-        }
-        self.blocked.insert(place, Blocked { client_mid: client_mid.to_owned(), until: now + GIVEN_UP });
+        self.waiting.push_front(client_mid.to_owned());
+        self.until = Some(now + GIVEN_UP);
     }
 
     pub fn push(&mut self, answer: A, item: PublishItem, now: Instant) {
-        if self.blocked.front().is_some_and(|blocked| blocked.client_mid == item.client_mid) {
-            self.blocked.pop_front();
-            // They come again one by one, however long that takes all of them.
-            self.blocked.iter_mut().for_each(|blocked| blocked.until = now + GIVEN_UP);
-        }
         self.queued_bytes += size(&item);
         self.queue.push_back(Entry { answer, item, since: now, first_sent: None, unanswered: false });
     }
@@ -158,7 +142,7 @@ impl<A> Lane<A> {
 
     /// Nothing queued, nothing in flight and nothing to remember.
     pub fn is_forgettable(&self, now: Instant) -> bool {
-        self.is_empty() && self.blocked.iter().all(|blocked| blocked.until <= now)
+        self.is_empty() && (self.waiting.is_empty() || self.until.is_none_or(|until| until <= now))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -216,13 +200,12 @@ impl<A> Lane<A> {
 
     pub fn handle_reply(&mut self, reply: Reply, now: Instant) -> Vec<Answer<A>> {
         self.flying = false;
-        self.put_back = 0;
         let mut answers = Vec::new();
         match reply {
             Reply::Outcomes(outcomes) => self.outcomes(outcomes, now, &mut answers),
             Reply::Refused(refusal) => {
                 for entry in std::mem::take(&mut self.pending) {
-                    self.refuse(entry, refusal.clone(), now, &mut answers);
+                    self.refuse(entry, refusal.clone(), &mut answers);
                 }
             }
             Reply::NotOwner(after) => self.retry_at = Some(now + after.max(self.backoff())),
@@ -242,7 +225,6 @@ impl<A> Lane<A> {
     /// Gives up what was not answered in time.
     pub fn handle_timeout(&mut self, now: Instant) -> Vec<Answer<A>> {
         let mut answers = Vec::new();
-        self.put_back = 0;
         if !self.flying {
             self.expire(now, &mut answers);
             self.refuse_behind(now, &mut answers);
@@ -265,22 +247,34 @@ impl<A> Lane<A> {
             match outcomes.next().map(|outcome| outcome.outcome) {
                 Some(Some(Outcome::Published(published))) => answers.push((entry.answer, Ok(published))),
                 Some(Some(Outcome::Error(error))) => {
-                    self.refuse(entry, Refusal::from_wire(&error), now, answers);
+                    self.refuse(entry, Refusal::from_wire(&error), answers);
                 }
-                open => {
-                    // An owner that answers less than it was asked: nobody knows what became of the rest.
-                    entry.unanswered |= !matches!(open, Some(Some(Outcome::NotOwner(_))));
-                    if self.cut {
-                        self.refuse_one_behind(entry, now, answers)
-                    } else {
-                        self.pending.push(entry)
-                    }
+                // What stands before a refused one goes again, what stands behind it is refused, too.
+                Some(Some(Outcome::NotOwner(_))) => self.keep(entry, answers),
+                // An owner that answers less than it was asked: nobody knows what became of the rest.
+                Some(None) | None => {
+                    entry.unanswered = true;
+                    self.keep(entry, answers);
                 }
             }
+        }
+        if !self.cut.is_empty() {
+            self.refuse_queue(now, answers);
         }
         if !self.pending.is_empty() {
             self.retry_at = Some(now + self.backoff());
         }
+    }
+
+    fn keep(&mut self, entry: Entry<A>, answers: &mut Vec<Answer<A>>) {
+        if self.cut.is_empty() { self.pending.push(entry) } else { self.refuse_one_behind(entry, answers) }
+    }
+
+    fn refuse_one_behind(&mut self, entry: Entry<A>, answers: &mut Vec<Answer<A>>) {
+        let refusal = behind(self.cut.first().map_or("", String::as_str));
+        let refusal = if entry.unanswered { refusal.after_unanswered_attempt() } else { refusal };
+        self.cut.push(entry.item.client_mid);
+        answers.push((entry.answer, Err(refusal)));
     }
 
     fn expire(&mut self, now: Instant, answers: &mut Vec<Answer<A>>) {
@@ -293,36 +287,36 @@ impl<A> Lane<A> {
             } else {
                 Refusal::new(Code::Unreachable, "no owner of this conversation was reached in time")
             };
-            self.refuse(entry, refusal, now, answers);
+            self.refuse(entry, refusal, answers);
         }
     }
 
-    fn refuse(&mut self, entry: Entry<A>, refusal: Refusal, now: Instant, answers: &mut Vec<Answer<A>>) {
+    fn refuse(&mut self, entry: Entry<A>, refusal: Refusal, answers: &mut Vec<Answer<A>>) {
         let refusal = if entry.unanswered { refusal.after_unanswered_attempt() } else { refusal };
         if refusal.code.line().temporary {
-            self.put_back(&entry.item.client_mid, now);
-            self.cut = true;
+            self.cut.push(entry.item.client_mid);
         }
         answers.push((entry.answer, Err(refusal)));
     }
 
     /// After a temporary refusal nothing that was sent behind it may overtake it.
     fn refuse_behind(&mut self, now: Instant, answers: &mut Vec<Answer<A>>) {
-        if !std::mem::take(&mut self.cut) {
-            return;
+        if !self.cut.is_empty() {
+            self.queue = std::mem::take(&mut self.pending).into_iter().chain(self.queue.drain(..)).collect();
+            self.refuse_queue(now, answers);
         }
-        for entry in std::mem::take(&mut self.queue) {
-            self.refuse_one_behind(entry, now, answers);
-        }
-        self.queued_bytes = 0;
     }
 
-    fn refuse_one_behind(&mut self, entry: Entry<A>, now: Instant, answers: &mut Vec<Answer<A>>) {
-        let first = self.blocked.front().map(|blocked| blocked.client_mid.clone()).unwrap_or_default();
-        self.put_back(&entry.item.client_mid, now);
-        let refusal = behind(&first);
-        let refusal = if entry.unanswered { refusal.after_unanswered_attempt() } else { refusal };
-        answers.push((entry.answer, Err(refusal)));
+    /// What was in the lane stands before all that was refused earlier and did not come again.
+    fn refuse_queue(&mut self, now: Instant, answers: &mut Vec<Answer<A>>) {
+        for entry in std::mem::take(&mut self.queue) {
+            self.refuse_one_behind(entry, answers);
+        }
+        self.queued_bytes = 0;
+        for client_mid in self.cut.drain(..).rev() {
+            self.waiting.push_front(client_mid);
+        }
+        self.until = Some(now + GIVEN_UP);
     }
 
     /// The session is gone: what was not sent never will be.

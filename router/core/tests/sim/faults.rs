@@ -18,15 +18,13 @@ pub(crate) enum Break {
     Nonce,
     /// Retries are not marked as such, and nothing tells them apart.
     Retries,
-    /// A gateway that was stopped takes what it reads then for fresh.
-    Stall,
     /// A deposed router claims again at once.
     Waits,
     /// An outcome without content counts as a refusal.
     Silence,
 }
 
-pub(crate) const AROUND: [Break; 8] = [
+pub(crate) const AROUND: [Break; 7] = [
     Break::Voids,
     Break::Position,
     Break::Lowest,
@@ -34,7 +32,6 @@ pub(crate) const AROUND: [Break; 8] = [
     Break::Nonce,
     Break::Retries,
     Break::Silence,
-    Break::Stall,
 ];
 
 /// Only one of them, for a closer look: `LAPWING_SIM_BREAK=Isolated`.

@@ -111,7 +111,7 @@ impl World {
     /// The gateway reads a publish.
     fn push(&mut self, key: LaneKey, tag: Tag, mut item: bus::PublishItem) -> bool {
         let (now, ms) = (self.instant(), self.ms());
-        let stopped = self.gateways[key.gateway].stall.lately(ms) && self.broken != Some(Break::Stall);
+        let stopped = self.gateways[key.gateway].stall.lately(ms);
         let Some(of) = self.lane(key) else { return false };
         if stopped {
             item.attempt = item.attempt.max(2);
