@@ -58,13 +58,13 @@ impl Gates {
 
 pub(crate) fn judge(f: &Figures) -> Vec<Gate> {
     // A killed process costs time and connections; what it must not cost is a message.
-    let fault = f.fault_wanted;
+    let fault = f.fault_wanted || f.fault_from_outside;
     let mut g = Gates(Vec::new());
     accepted(f, fault, &mut g);
     delivered(f, fault, &mut g);
     stored(f, &mut g);
     services(f, fault, &mut g);
-    if fault {
+    if f.fault_wanted {
         let (value, enough) = match &f.killed {
             Some(killed) => (killed.in_flight.to_string(), killed.in_flight >= MIN_IN_FLIGHT),
             None => ("no kill".to_owned(), false),

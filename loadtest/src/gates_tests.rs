@@ -61,6 +61,8 @@ fn good() -> Figures {
         services: Some(Services::default()),
         machine: Vec::new(),
         throttled: None,
+        names: BTreeMap::new(),
+        fault_from_outside: false,
         fault_wanted: false,
         killed: None,
         details: Vec::new(),

@@ -1,6 +1,6 @@
 //! What was meant to be sent, what became of it, and where it was seen: one entry a message, keyed by client_mid and content.
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed},
     time::Instant,
 };
@@ -60,6 +60,8 @@ pub(crate) struct Ledger {
     by_id: HashMap<String, u32>,
     /// Answers by code, see `Answer::code`; the accepting ones left out.
     pub(crate) codes: Mutex<HashMap<u32, u64>>,
+    /// Refusals by name.
+    pub(crate) names: Mutex<BTreeMap<String, u64>>,
     pub(crate) accepted: AtomicU64,
     pub(crate) sent: AtomicU64,
     pub(crate) done: AtomicU64,
@@ -84,6 +86,7 @@ impl Ledger {
             start: Instant::now(),
             by_id: HashMap::new(),
             codes: Mutex::default(),
+            names: Mutex::default(),
             accepted: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             done: AtomicU64::new(0),
@@ -180,6 +183,12 @@ impl Ledger {
             let mut codes = self.codes.lock();
             for code in report.codes.iter().filter(|code| !matches!(code, 200 | 202)) {
                 *codes.entry(*code).or_default() += 1;
+            }
+        }
+        if !report.refusals.is_empty() {
+            let mut names = self.names.lock();
+            for name in &report.refusals {
+                *names.entry(name.clone()).or_default() += 1;
             }
         }
         let stand = match &report.outcome {

@@ -13,7 +13,7 @@ fn ledger() -> Ledger {
 }
 
 fn report(outcome: Outcome, codes: &[u32], was_unknown: bool) -> Report {
-    Report { outcome, attempts: codes.len() as u32, codes: codes.to_vec(), was_unknown }
+    Report { outcome, attempts: codes.len() as u32, codes: codes.to_vec(), refusals: Vec::new(), was_unknown }
 }
 
 fn accepted(seq: u64) -> Outcome {

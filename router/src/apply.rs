@@ -9,7 +9,7 @@ use lapwing_router_core::{
     view::{Repair, ViewCursor},
 };
 use lapwing_runtime::{
-    OnError, Tasks, metrics,
+    OnError, Tasks, fail_point, metrics,
     queue::{Queue, Receiver, Sender},
     telemetry,
 };
@@ -265,7 +265,8 @@ impl Applier {
             return None;
         }
         let stage = metrics::stage("apply");
-        let answers = self.router.views.apply(&sections).await;
+        let answers = fail_point::during("apply.middle", self.router.views.apply(&sections)).await;
+        fail_point("apply.after");
         stage.done(if answers.is_ok() { "ok" } else { "failed" });
         drop(spans);
         Some(self.settle(sections, answers))

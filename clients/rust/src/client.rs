@@ -218,7 +218,8 @@ impl Client {
             }
         };
         let was_unknown = attempts.unanswered;
-        Report { outcome, attempts: attempts.count, codes: attempts.codes, was_unknown }
+        let Attempts { count, codes, refusals, .. } = attempts;
+        Report { outcome, attempts: count, codes, refusals, was_unknown }
     }
 
     async fn attempt(&self, link: &Link, message: &Message, number: u32, age: Duration) -> Answer {
