@@ -27,11 +27,13 @@ pub struct Shape {
     pub seconds: u32,
     /// Messages of each user; None: until the script has played.
     pub messages: Option<u32>,
+    /// A message of each user before the clock.
+    pub warm: bool,
 }
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { pairs: 60, groups: 2, members: 20, rate: 3.0, seconds: 180, messages: None }
+        Self { pairs: 60, groups: 2, members: 20, rate: 3.0, seconds: 180, messages: None, warm: true }
     }
 }
 
@@ -179,7 +181,9 @@ fn plan(ledger: &mut Ledger, ids: &[String], shape: &Shape) -> (Vec<u32>, Vec<Ve
             let mut plan = |tag: String, is_warm| {
                 ledger.plan(conversation, user, text(100, &tag), String::new(), is_warm)
             };
-            warm.push(plan(format!("warm {user}"), true));
+            if shape.warm {
+                warm.push(plan(format!("warm {user}"), true));
+            }
             by_user.push((0..count).map(|k| plan(format!("{user} {k}"), false)).collect());
         }
     }

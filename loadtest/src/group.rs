@@ -59,7 +59,15 @@ pub(crate) async fn run(common: &Common, options: &Group, target: &Target) -> an
         Mode::Burst => "group burst",
     };
     let open_end = false;
-    let plan = Plan { scenario: mode.into(), parameters, ledger, warm, open_end, closed_loop: false, receipts: false };
+    let plan = Plan {
+        scenario: mode.into(),
+        parameters,
+        ledger,
+        warm,
+        open_end,
+        closed_loop: false,
+        receipts: false,
+    };
     let run = Run { common, target, plan, tokens };
     run.go(
         |sender| async move {

@@ -44,7 +44,15 @@ pub(crate) async fn run(common: &Common, options: &P2p, target: &Target) -> anyh
         Mode::Burst => "p2p burst",
     };
     let open_end = false;
-    let plan = Plan { scenario: mode.into(), parameters, ledger, warm, open_end, closed_loop: false, receipts: true };
+    let plan = Plan {
+        scenario: mode.into(),
+        parameters,
+        ledger,
+        warm,
+        open_end,
+        closed_loop: false,
+        receipts: true,
+    };
     let run = Run { common, target, plan, tokens };
     run.go(
         |sender| async move {

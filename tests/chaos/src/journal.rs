@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Instant};
 
-use lapwing_loadtest::drive::Load;
+use lapwing_loadtest::drive::{Judged, Load};
 use parking_lot::Mutex;
 
 /// Fewer publishes in flight at a fault prove nothing.
@@ -35,8 +35,16 @@ pub(crate) struct Journal {
     inner: Mutex<Inner>,
 }
 
+/// A check that only the ledger can make, when all has settled.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Claim {
+    AckP99Below(f64),
+    Accepted(usize),
+}
+
 #[derive(Default)]
 struct Inner {
+    claims: Vec<Claim>,
     injections: Vec<Injection>,
     seen: Vec<Seen>,
     checks: Vec<Check>,
@@ -91,12 +99,32 @@ impl Journal {
         self.inner.lock().checks.push(check);
     }
 
+    pub(crate) fn claim(&self, claim: Claim) {
+        self.inner.lock().claims.push(claim);
+    }
+
+    pub(crate) fn settle_claims(&self, judged: &Judged) {
+        for claim in std::mem::take(&mut self.inner.lock().claims) {
+            match claim {
+                Claim::AckP99Below(ms) => {
+                    let value = format!("{:.1} ms", judged.ack_p99_ms);
+                    self.check(
+                        "ACK P99",
+                        value,
+                        &format!("< {ms} ms"),
+                        judged.ack_p99_ms < ms && judged.accepted > 0,
+                    );
+                }
+                Claim::Accepted(all) => {
+                    let good = judged.accepted == all && judged.planned == all;
+                    self.check("accepted", judged.accepted, &format!("{all}, all that were sent"), good);
+                }
+            }
+        }
+    }
+
     pub(crate) fn told(&self) -> Told {
         let inner = self.inner.lock();
-        Told {
-            injections: inner.injections.clone(),
-            seen: inner.seen.clone(),
-            checks: inner.checks.clone(),
-        }
+        Told { injections: inner.injections.clone(), seen: inner.seen.clone(), checks: inner.checks.clone() }
     }
 }

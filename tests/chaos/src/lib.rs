@@ -19,7 +19,11 @@ pub use play::play;
 pub use scenarios::{Scenario, all, find};
 
 #[derive(Parser)]
-#[command(name = "./dev chaos", about = "Faults under load, judged by the ledger", disable_version_flag = true)]
+#[command(
+    name = "./dev chaos",
+    about = "Faults under load, judged by the ledger",
+    disable_version_flag = true
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -42,7 +42,8 @@ impl Outcome {
             name: "publishes in flight at each fault".to_owned(),
             value: fewest.map_or("no fault".to_owned(), |fewest| format!("at least {fewest}")),
             limit: format!("≥ {MIN_IN_FLIGHT}"),
-            passed: fewest.is_none_or(|fewest| fewest >= MIN_IN_FLIGHT) && !(fewest.is_none() && scenario.faulty),
+            passed: fewest.is_none_or(|fewest| fewest >= MIN_IN_FLIGHT)
+                && !(fewest.is_none() && scenario.faulty),
         });
         checks.extend(judged.gates.into_iter().map(|gate| Check {
             name: gate.name,

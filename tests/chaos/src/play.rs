@@ -56,6 +56,7 @@ pub async fn play(scenario: &Scenario, quick: bool) -> anyhow::Result<Outcome> {
         }
     };
     universal(&journal);
+    journal.settle_claims(&judged);
     print_judged(&judged);
     let outcome = Outcome::new(scenario, quick, began.elapsed().as_secs_f64(), journal.told(), judged);
     if let Some(world) = world {
@@ -69,7 +70,8 @@ pub async fn play(scenario: &Scenario, quick: bool) -> anyhow::Result<Outcome> {
 
 /// What no fault excuses.
 fn universal(journal: &Journal) {
-    for (begin, name) in [("ALARM", "alarms"), ("thread '", "panics"), ("panicked", "panics told in the log")] {
+    for (begin, name) in [("ALARM", "alarms"), ("thread '", "panics"), ("panicked", "panics told in the log")]
+    {
         let count = journal.messages(begin);
         journal.check(name, count, "0", count == 0);
     }
@@ -81,7 +83,12 @@ fn print_judged(judged: &drive::Judged) {
     println!("  clients were told: {told}");
     println!(
         "  ledger: {} of {} accepted · {} rejected · {} unknown · {} deliveries · {:.0} s of sending",
-        judged.accepted, judged.planned, judged.rejected, judged.unknown, judged.delivered, judged.send_seconds
+        judged.accepted,
+        judged.planned,
+        judged.rejected,
+        judged.unknown,
+        judged.delivered,
+        judged.send_seconds
     );
     for gate in &judged.gates {
         let mark = if gate.passed { "ok  " } else { "FAIL" };
@@ -106,5 +113,6 @@ fn keep_logs(name: &str, cluster: &Cluster) {
 
 /// The usual load.
 pub(crate) fn usual(quick: bool) -> Shape {
-    if quick { Shape { pairs: 40, groups: 1, members: 20, rate: 2.0, seconds: 90, messages: None } } else { Shape::default() }
+    let short = Shape { pairs: 40, groups: 1, rate: 2.0, seconds: 90, ..Shape::default() };
+    if quick { short } else { Shape::default() }
 }

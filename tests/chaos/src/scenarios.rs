@@ -1,5 +1,11 @@
 //! All scenarios; one file a part of the system.
 
+mod deploy;
+mod gateway;
+mod kafka;
+mod nats;
+mod persister;
+mod redis;
 mod router;
 
 use anyhow::Context;
@@ -31,7 +37,15 @@ impl Scenario {
 
 /// In the order in which `all` plays them.
 pub fn all() -> Vec<&'static Scenario> {
-    let families: [&'static [Scenario]; 1] = [&router::SCENARIOS];
+    let families: [&'static [Scenario]; 7] = [
+        &router::SCENARIOS,
+        &redis::SCENARIOS,
+        &kafka::SCENARIOS,
+        &nats::SCENARIOS,
+        &gateway::SCENARIOS,
+        &persister::SCENARIOS,
+        &deploy::SCENARIOS,
+    ];
     families.into_iter().flatten().collect()
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use lapwing_servers::{
-    Cluster, Infra, InfraOptions, Options, kafka::Brokers, install, ports, proxy::Proxy, redis::Redis,
+    Cluster, Infra, InfraOptions, Options, install, kafka::Brokers, ports, proxy::Proxy, redis::Redis,
 };
 
 /// Environment for all services; the short lease makes a take-over quick to see.

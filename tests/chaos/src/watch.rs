@@ -1,6 +1,12 @@
 //! What the services say of themselves while faults play: readiness, and the telling lines of their logs.
 
-use std::{collections::BTreeMap, io::{Read as _, Seek as _, SeekFrom}, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io::{Read as _, Seek as _, SeekFrom},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use lapwing_servers::{Cluster, http};
 use parking_lot::Mutex;
@@ -164,7 +170,8 @@ mod tests {
 
     #[test]
     fn a_line_is_cut_to_what_happened() {
-        let line = r#"{"level":"WARN","message":"MySQL: gone","time":"2026-12-01T01:00:02.5Z","partition":"a/1"}"#;
+        let line =
+            r#"{"level":"WARN","message":"MySQL: gone","time":"2026-12-01T01:00:02.5Z","partition":"a/1"}"#;
         let line = telling("p1", line).unwrap();
         assert_eq!((line.message.as_str(), line.partition.as_str()), ("MySQL", "a/1"));
         assert_eq!(line.at, 3_602_500_000);

@@ -7,11 +7,12 @@ use std::{
 
 use anyhow::Context;
 use lapwing_loadtest::drive::Load;
+use lapwing_runtime::fail_point;
 use lapwing_servers::{Cluster, Managed, http, proxy::Proxy, services::Service};
 use parking_lot::Mutex;
 
 use crate::{
-    journal::Journal,
+    journal::{Journal, MIN_IN_FLIGHT},
     stack::{Parts, Replica},
     watch::Line,
 };
@@ -33,7 +34,13 @@ pub(crate) const PARTITIONS: usize = 24;
 pub(crate) const LEASE: Duration = Duration::from_secs(3);
 
 impl World {
-    pub(crate) fn new(parts: Parts, load: Load, journal: Arc<Journal>, lines: Arc<Mutex<Vec<Line>>>, quick: bool) -> Self {
+    pub(crate) fn new(
+        parts: Parts,
+        load: Load,
+        journal: Arc<Journal>,
+        lines: Arc<Mutex<Vec<Line>>>,
+        quick: bool,
+    ) -> Self {
         let Parts { cluster, replica, kafka } = parts;
         Self { cluster, replica, kafka, load, journal, lines, quick }
     }
@@ -101,7 +108,12 @@ impl World {
     }
 
     /// Until the routers of these indices serve every partition together; the time since `from`.
-    pub(crate) async fn all_served(&self, routers: &[usize], from: Instant, limit: Duration) -> Option<Duration> {
+    pub(crate) async fn all_served(
+        &self,
+        routers: &[usize],
+        from: Instant,
+        limit: Duration,
+    ) -> Option<Duration> {
         loop {
             let mut served = 0;
             for index in routers {
@@ -117,12 +129,66 @@ impl World {
         }
     }
 
+    /// A router that came back gets partitions, and all of them have an owner.
+    pub(crate) async fn check_owns(&self, router: usize) {
+        let begin = Instant::now();
+        let owns = async {
+            while self.served_by(self.cluster.router(router)).await.unwrap_or(0) == 0 {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            self.all_served(&[0, 1], begin, Duration::from_secs(20)).await.is_some()
+        };
+        let good = tokio::time::timeout(Duration::from_secs(20), owns).await.unwrap_or(false);
+        let value = format!("{:.1} s", begin.elapsed().as_secs_f64());
+        self.journal.check("it owns partitions again", value, "within 20 s", good);
+    }
+
     /// R-SEQ-10: after a kill, each partition has an owner within the lease time and a second.
     pub(crate) async fn check_take_over(&self, survivors: &[usize], killed_at: Instant) {
         let limit = LEASE + Duration::from_secs(1);
         let took = self.all_served(survivors, killed_at, Duration::from_secs(20)).await;
         let value = took.map_or("not within 20 s".to_owned(), |took| format!("{:.2} s", took.as_secs_f64()));
-        self.journal.check("take-over of all partitions", value, "< lease + 1 s = 4 s", took.is_some_and(|took| took < limit));
+        self.journal.check(
+            "take-over of all partitions",
+            value,
+            "< lease + 1 s = 4 s",
+            took.is_some_and(|took| took < limit),
+        );
+    }
+
+    /// How often views were found behind, and whole again, until now.
+    pub(crate) fn views(&self) -> (u64, u64) {
+        (self.journal.messages("the view is behind"), self.journal.messages("the view is whole again"))
+    }
+
+    /// Starts the service so that it ends itself at this place, until it did so with enough in flight.
+    pub(crate) async fn ended_at(
+        &self,
+        service: &Service,
+        place: &fail_point::Place,
+        counts: &[u64],
+    ) -> anyhow::Result<Option<Instant>> {
+        for count in counts {
+            service.stop().await;
+            let point = format!("{}:{count}", place.name);
+            service.set_environment(&[("LAPWING_FAIL_POINT", &point)]);
+            service.spawn()?;
+            let ended = service.wait_ended(Duration::from_secs(20)).await;
+            let (at, moment) = (Instant::now(), self.load.now());
+            service.set_environment(&[]);
+            let in_flight = self.load.in_flight_at(moment);
+            if ended && in_flight >= MIN_IN_FLIGHT {
+                let what = format!("{} ended itself at {point} ({})", service.node(), place.between);
+                self.journal.injected(&what, &self.load, moment);
+                return Ok(Some(at));
+            }
+            let how =
+                if ended { format!("with only {in_flight} in flight") } else { "not at all".to_owned() };
+            self.journal.saw(&format!("{} ended at {point} {how}: again", service.node()));
+            service.kill9().await;
+        }
+        self.journal.check(&format!("ended at {}", place.name), "no", "with ≥ 20 in flight", false);
+        Ok(None)
     }
 
     /// Something must have been noticed, or the fault did not do what it says.

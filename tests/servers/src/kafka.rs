@@ -43,7 +43,8 @@ impl Kafka {
     pub fn prepare(tools: &Tools, folder: &Path, ports: Vec<(Port, Port)>, detached: bool) -> Result<Self> {
         let voters: Vec<u16> = ports.iter().map(|(_, controller)| controller.number()).collect();
         let brokers = ports.into_iter().enumerate().map(|(index, ports)| {
-            let folder = if index == 0 { folder.to_path_buf() } else { folder.join(format!("{}", index + 1)) };
+            let folder =
+                if index == 0 { folder.to_path_buf() } else { folder.join(format!("{}", index + 1)) };
             Broker::prepare(tools, &folder, index, &voters, ports, detached)
         });
         Ok(Self { brokers: brokers.collect::<Result<_>>()? })

@@ -92,7 +92,8 @@ impl Redis {
     /// The append-only file that is being written; it is rewritten seldom, under a greater number.
     pub fn append_only_file(&self) -> Result<PathBuf> {
         let folder = self.folder.join("appendonlydir");
-        let files = std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+        let files =
+            std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
         let newest = files
             .flatten()
             .map(|entry| entry.path())
