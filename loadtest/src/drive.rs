@@ -93,7 +93,7 @@ pub struct Judgement {
 }
 
 /// What the ledger says in the end.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Judged {
     pub gates: Vec<Judgement>,
     pub accepted: usize,

@@ -170,3 +170,47 @@ pub(crate) fn forget(name: &str) -> anyhow::Result<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lapwing_loadtest::drive::Judgement;
+
+    use super::*;
+    use crate::scenarios::find;
+
+    fn outcome(in_flight: &[usize], gate: bool) -> Outcome {
+        let injection =
+            |in_flight: &usize| Injection { at: 1.0, what: "kill".to_owned(), in_flight: *in_flight };
+        let told = Told {
+            injections: in_flight.iter().map(injection).collect(),
+            seen: Vec::new(),
+            checks: Vec::new(),
+        };
+        let gates = vec![Judgement {
+            name: "ACK success".to_owned(),
+            value: "1".to_owned(),
+            limit: "1".to_owned(),
+            passed: gate,
+        }];
+        let judged = Judged { gates, accepted: 10, planned: 10, ..Judged::default() };
+        Outcome::new(find("router-kill").unwrap(), false, 1.0, told, judged)
+    }
+
+    #[test]
+    fn a_fault_with_few_in_flight_no_fault_and_a_failed_gate_each_fail() {
+        assert!(outcome(&[20, 90], true).passed());
+        assert!(!outcome(&[19, 90], true).passed());
+        assert!(!outcome(&[], true).passed());
+        let failed = outcome(&[90], false);
+        assert!(!failed.passed() && failed.verdict().starts_with("verdict: fail router-kill"), "{failed:?}");
+        assert!(failed.verdict().ends_with("failed: ACK success: 1 (1)"), "{}", failed.verdict());
+    }
+
+    #[test]
+    fn what_could_not_be_played_fails_and_says_why() {
+        let broken = Outcome::broken(find("tour").unwrap(), true, &anyhow::anyhow!("no port"));
+        assert!(!broken.passed() && broken.row().starts_with("FAIL") && broken.row().contains("no port"));
+        let kept: Outcome = serde_json::from_slice(&serde_json::to_vec(&broken).unwrap()).unwrap();
+        assert_eq!((kept.broken.as_deref(), kept.quick), (Some("no port"), true));
+    }
+}

@@ -7,6 +7,7 @@ mod nats;
 mod persister;
 mod redis;
 mod router;
+mod tour;
 
 use anyhow::Context;
 use futures::future::BoxFuture;
@@ -37,7 +38,8 @@ impl Scenario {
 
 /// In the order in which `all` plays them.
 pub fn all() -> Vec<&'static Scenario> {
-    let families: [&'static [Scenario]; 7] = [
+    let families: [&'static [Scenario]; 8] = [
+        &tour::SCENARIOS,
         &router::SCENARIOS,
         &redis::SCENARIOS,
         &kafka::SCENARIOS,

@@ -1,6 +1,6 @@
 //! Redis lost, rolled back, slow or down: it is a view with its own position, repaired from the log (R-SEQ-4, R-SEQ-9).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use futures::FutureExt;
@@ -101,8 +101,15 @@ async fn aof_cut(world: &mut World) -> anyhow::Result<()> {
 /// The link to the replica stands still, then the services are pointed to the replica: what a failover loses.
 async fn failover(world: &mut World) -> anyhow::Result<()> {
     let replica = world.replica.as_ref().context("this stack has no replica")?;
-    let info = replica.redis.command(&["INFO", "replication"]).await?;
-    ensure!(info.contains("master_link_status:up"), "the replica is not linked: {info}");
+    let begin = Instant::now();
+    loop {
+        let info = replica.redis.command(&["INFO", "replication"]).await?;
+        if info.contains("master_link_status:up") {
+            break;
+        }
+        ensure!(begin.elapsed() < Duration::from_secs(20), "the replica is not linked: {info}");
+        world.wait(0.1).await;
+    }
     world.wait(2.0).await;
     replica.link.stall(true);
     world.journal.saw("the replica's link stands still");
