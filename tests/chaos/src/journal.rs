@@ -104,7 +104,8 @@ impl Journal {
     }
 
     pub(crate) fn settle_claims(&self, judged: &Judged) {
-        for claim in std::mem::take(&mut self.inner.lock().claims) {
+        let claims = std::mem::take(&mut self.inner.lock().claims);
+        for claim in claims {
             match claim {
                 Claim::AckP99Below(ms) => {
                     let value = format!("{:.1} ms", judged.ack_p99_ms);
