@@ -3,6 +3,7 @@
 mod deploy;
 mod gateway;
 mod kafka;
+mod links;
 mod nats;
 mod persister;
 mod redis;
@@ -38,7 +39,7 @@ impl Scenario {
 
 /// In the order in which `all` plays them.
 pub fn all() -> Vec<&'static Scenario> {
-    let families: [&'static [Scenario]; 8] = [
+    let families: [&'static [Scenario]; 9] = [
         &tour::SCENARIOS,
         &router::SCENARIOS,
         &redis::SCENARIOS,
@@ -47,6 +48,7 @@ pub fn all() -> Vec<&'static Scenario> {
         &gateway::SCENARIOS,
         &persister::SCENARIOS,
         &deploy::SCENARIOS,
+        &links::SCENARIOS,
     ];
     families.into_iter().flatten().collect()
 }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::{
     journal::{Journal, MIN_IN_FLIGHT},
-    stack::{Parts, Replica},
+    stack::{Links, Parts, Replica},
     watch::Line,
 };
 
@@ -21,6 +21,7 @@ pub(crate) struct World {
     pub(crate) cluster: Cluster,
     pub(crate) replica: Option<Replica>,
     pub(crate) kafka: Option<Proxy>,
+    pub(crate) links: Option<Links>,
     pub(crate) load: Load,
     pub(crate) journal: Arc<Journal>,
     pub(crate) lines: Arc<Mutex<Vec<Line>>>,
@@ -41,8 +42,8 @@ impl World {
         lines: Arc<Mutex<Vec<Line>>>,
         quick: bool,
     ) -> Self {
-        let Parts { cluster, replica, kafka } = parts;
-        Self { cluster, replica, kafka, load, journal, lines, quick }
+        let Parts { cluster, replica, kafka, links } = parts;
+        Self { cluster, replica, kafka, links, load, journal, lines, quick }
     }
 
     /// Waits for many publishes in flight, does it, tells it.

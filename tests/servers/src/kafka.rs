@@ -121,6 +121,17 @@ impl Kafka {
         Err(last.unwrap_or_else(|| anyhow::anyhow!("no broker runs")))
     }
 
+    /// What the broker tells its clients from its next start on: a proxy before it.
+    pub fn advertise(&self, address: &str) -> Result<()> {
+        let broker = &self.brokers[0];
+        let config = broker.server.record().spec.folder.join("server.properties");
+        let text = std::fs::read_to_string(&config)?;
+        let told = format!("advertised.listeners=PLAINTEXT://{}", broker.port.address());
+        anyhow::ensure!(text.contains(&told), "kafka: {} tells another address", config.display());
+        std::fs::write(&config, text.replace(&told, &format!("advertised.listeners=PLAINTEXT://{address}")))?;
+        Ok(())
+    }
+
     /// Where the stopped broker listens from its next start on; what it tells its clients is the new address, too.
     pub fn move_to(&mut self, port: Port) -> Result<()> {
         let broker = &mut self.brokers[0];
