@@ -88,7 +88,7 @@ impl Outcome {
             ack_p99_ms: 0.0,
             ack_max_ms: 0.0,
             details: Vec::new(),
-            broken: Some(format!("{error:#}")),
+            broken: Some(format!("{error:#}").replace(['\r', '\n'], " ")),
         }
     }
 

@@ -18,6 +18,11 @@ use crate::{
 
 /// Plays it on a stack of its own; an error: it could not be played.
 pub async fn play(scenario: &Scenario, quick: bool) -> anyhow::Result<Outcome> {
+    // A large future, and not one that anybody awaits in a loop.
+    Box::pin(played(scenario, quick)).await
+}
+
+async fn played(scenario: &Scenario, quick: bool) -> anyhow::Result<Outcome> {
     let began = Instant::now();
     println!("{}: {}", scenario.name, scenario.shows);
     let parts = stack::start(scenario.stack).await?;
@@ -41,7 +46,7 @@ pub async fn play(scenario: &Scenario, quick: bool) -> anyhow::Result<Outcome> {
             *kept.lock() = Some(world);
             played
         };
-        drive::under_load(scenario.name, &state, &out, &shape, script).await
+        Box::pin(drive::under_load(scenario.name, &state, &out, &shape, script)).await
     };
     watching.cancel();
     tasks.wait().await;

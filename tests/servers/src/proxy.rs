@@ -1,5 +1,6 @@
 //! A TCP proxy in this process, for faults on the way: another target, cut connections, a link that stands still.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
@@ -27,6 +28,7 @@ struct Way {
     generation: watch::Sender<u64>,
     /// Nothing is passed on while this is set.
     stalled: watch::Sender<bool>,
+    open: AtomicUsize,
 }
 
 const CHUNK: usize = 64 << 10;
@@ -41,6 +43,7 @@ impl Proxy {
             target: Mutex::new(target.to_owned()),
             generation: watch::Sender::new(0),
             stalled: watch::Sender::new(false),
+            open: AtomicUsize::new(0),
         });
         let mut listening = JoinSet::new();
         listening.spawn(accept(listener, way.clone()));
@@ -57,9 +60,10 @@ impl Proxy {
         self.cut();
     }
 
-    /// Closes every connection; new ones are taken.
-    pub fn cut(&self) {
+    /// Closes every connection and says how many there were; new ones are taken.
+    pub fn cut(&self) -> usize {
         self.way.generation.send_modify(|generation| *generation += 1);
+        self.way.open.load(Relaxed)
     }
 
     /// Connections stay open, bytes stay where they are.
@@ -88,11 +92,13 @@ async fn connection(client: TcpStream, server: TcpStream, way: &Way, mut generat
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
+    way.open.fetch_add(1, Relaxed);
     tokio::select! {
         _ = generation.changed() => {}
         () = pass_on(from_client, to_server, way.stalled.subscribe()) => {}
         () = pass_on(from_server, to_client, way.stalled.subscribe()) => {}
     }
+    way.open.fetch_sub(1, Relaxed);
 }
 
 /// One direction; the end of one ends both, which is what a dead server looks like.

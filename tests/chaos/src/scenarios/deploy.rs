@@ -5,11 +5,12 @@ use std::{collections::BTreeMap, time::Duration};
 use anyhow::Context;
 use futures::FutureExt;
 use lapwing_loadtest::drive::Shape;
+use lapwing_servers::Managed;
 
 use super::Scenario;
 use crate::{journal::Claim, stack::Stack, watch::Line, world::World};
 
-pub(super) static SCENARIOS: [Scenario; 2] = [
+pub(super) static SCENARIOS: [Scenario; 3] = [
     Scenario {
         stack: Stack { routers: 3, ..Stack::PLAIN },
         ..Scenario::new(
@@ -18,6 +19,11 @@ pub(super) static SCENARIOS: [Scenario; 2] = [
             |world| rolling(world).boxed(),
         )
     },
+    Scenario::new(
+        "power-cut",
+        "everything killed -9 in one moment, servers and services, and started again: no accepted message is lost",
+        |world| power_cut(world).boxed(),
+    ),
     Scenario {
         shape: thousand,
         faulty: false,
@@ -94,5 +100,28 @@ async fn one_conversation(world: &mut World) -> anyhow::Result<()> {
     }
     world.journal.check("publishes in flight at once", peak, "≥ 200", peak >= 200);
     world.journal.claim(Claim::Accepted(1000));
+    Ok(())
+}
+
+async fn power_cut(world: &mut World) -> anyhow::Result<()> {
+    for _ in 0..world.rounds(2, 1) {
+        world.wait(3.0).await;
+        let cluster = &world.cluster;
+        let services: Vec<&Managed> = cluster.services().map(|service| &**service).collect();
+        let servers: [&Managed; 4] = [cluster.kafka(), cluster.nats(), cluster.redis(), cluster.mariadb()];
+        let all = services.iter().copied().chain(servers);
+        world
+            .strike("kill -9 everything", async {
+                futures::future::join_all(all.map(Managed::kill9)).await;
+                Ok(())
+            })
+            .await?;
+        cluster.infra().start_all().await?;
+        world.journal.saw("the servers are back");
+        cluster.start_services().await?;
+        world.journal.saw("the services are back");
+        world.accepts_again("the power cut").await;
+    }
+    world.wait(2.0).await;
     Ok(())
 }

@@ -62,14 +62,14 @@ async fn cut(world: &mut World, name: &str) -> anyhow::Result<()> {
         "Redis" => &links.redis,
         _ => &links.nats,
     };
+    let mut fewest = usize::MAX;
     for _ in 0..world.rounds(20, 4) {
         world.wait(1.2).await;
-        let act = async {
-            link.cut();
-            Ok(())
-        };
-        world.strike(&format!("every connection to {name} is cut"), act).await?;
+        let cut =
+            world.strike(&format!("every connection to {name} is cut"), async { Ok(link.cut()) }).await?;
+        fewest = fewest.min(cut);
     }
+    world.journal.check("connections at each cut", format!("at least {fewest}"), "≥ 2", fewest >= 2);
     world.accepts_again("the last cut").await;
     world.wait(2.0).await;
     Ok(())

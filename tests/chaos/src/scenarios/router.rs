@@ -8,7 +8,7 @@ use lapwing_runtime::fail_point;
 use super::Scenario;
 use crate::world::World;
 
-pub(super) static SCENARIOS: [Scenario; 3] = [
+pub(super) static SCENARIOS: [Scenario; 4] = [
     Scenario::new(
         "router-fail-points",
         "a router that dies between any two stages loses, doubles and reorders nothing",
@@ -18,6 +18,11 @@ pub(super) static SCENARIOS: [Scenario; 3] = [
         "router-kill",
         "after kill -9 of a router every partition has an owner within the lease time and a second",
         |world| kill(world).boxed(),
+    ),
+    Scenario::new(
+        "router-kill-all",
+        "all routers killed -9 at once and started again lose nothing, and no publish is answered falsely",
+        |world| kill_all(world).boxed(),
     ),
     Scenario::new(
         "router-zombie",
@@ -73,6 +78,24 @@ async fn zombie(world: &mut World) -> anyhow::Result<()> {
         world.wait(5.0).await;
         world.check_noticed(stepped_down, "steps down");
         world.accepts_again("the zombie woke").await;
+    }
+    Ok(())
+}
+
+async fn kill_all(world: &mut World) -> anyhow::Result<()> {
+    for round in 0..world.rounds(3, 1) {
+        world.wait(2.0).await;
+        let (first, second) = (world.cluster.router(0), world.cluster.router(1));
+        world
+            .strike("kill -9 all routers", async {
+                tokio::join!(first.kill9(), second.kill9());
+                Ok(())
+            })
+            .await?;
+        world.wait(2.0 * round as f64).await;
+        world.start(first).await?;
+        world.start(second).await?;
+        world.accepts_again("all routers were killed").await;
     }
     Ok(())
 }
