@@ -192,7 +192,7 @@ fn plan(ledger: &mut Ledger, ids: &[String], shape: &Shape) -> (Vec<u32>, Vec<Ve
 
 /// The load test's own options with longer patience: a fault may last longer than a client usually waits.
 fn common(state: &Path, out: &Path) -> anyhow::Result<Common> {
-    let words = ["lapwing-loadtest", "--retry", "150", "p2p"];
+    let words = ["lapwing-loadtest", "--retry", "150", "--settle", "120", "p2p"];
     let mut common = Options::try_parse_from(words)?.common;
     (common.state, common.out) = (Some(state.to_path_buf()), Some(out.to_path_buf()));
     Ok(common)
