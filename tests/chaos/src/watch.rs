@@ -138,7 +138,10 @@ fn telling(node: &str, line: &str) -> Option<Line> {
     };
     let field = |name: &str| value[name].as_str().unwrap_or_default();
     let (level, message) = (field("level"), field("message"));
-    let told = matches!(level, "WARN" | "ERROR") || TELLING.iter().any(|begin| message.starts_with(begin));
+    // Every check begins so at a start.
+    let starting = message == "unwell: not checked yet";
+    let told = (matches!(level, "WARN" | "ERROR") && !starting)
+        || TELLING.iter().any(|begin| message.starts_with(begin));
     // The cause behind a colon differs from line to line; what happened does not.
     let short: String = message.split(": ").next().unwrap_or_default().chars().take(100).collect();
     let short = match short.as_str() {
