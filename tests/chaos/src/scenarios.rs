@@ -5,6 +5,7 @@ mod gateway;
 mod kafka;
 mod links;
 mod nats;
+mod pauses;
 mod persister;
 mod redis;
 mod router;
@@ -39,7 +40,7 @@ impl Scenario {
 
 /// In the order in which `all` plays them.
 pub fn all() -> Vec<&'static Scenario> {
-    let families: [&'static [Scenario]; 9] = [
+    let families: [&'static [Scenario]; 10] = [
         &tour::SCENARIOS,
         &router::SCENARIOS,
         &redis::SCENARIOS,
@@ -49,6 +50,7 @@ pub fn all() -> Vec<&'static Scenario> {
         &persister::SCENARIOS,
         &deploy::SCENARIOS,
         &links::SCENARIOS,
+        &pauses::SCENARIOS,
     ];
     families.into_iter().flatten().collect()
 }
