@@ -61,6 +61,7 @@ fn good() -> Figures {
         services: Some(Services::default()),
         machine: Vec::new(),
         throttled: None,
+        overtaken: 0,
         names: BTreeMap::new(),
         fault_from_outside: false,
         fault_wanted: false,

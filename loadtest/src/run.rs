@@ -253,7 +253,9 @@ impl Cluster {
             tally.planned -= std::mem::take(&mut tally.not_sent);
         }
         tally.persisted = rows.as_ref().map_or(0, |r| r.messages as usize);
+        let overtaken = ledger.overtaken();
         let mut details = ledger.faults();
+        details.extend(overtaken.iter().take(20).cloned());
         details.extend(incomplete.iter().take(100).cloned());
         details.append(&mut d.disorder.lock());
         details.extend(settled.which.iter().cloned());
@@ -302,6 +304,7 @@ impl Cluster {
             services: (!self.scraper.is_empty()).then(|| services(&self.before, &checked.after)),
             machine: machine::summary(&self.sampler.machine.lock().usage),
             throttled: machine::throttled().zip(self.throttled_before).map(|(now, then)| now - then),
+            overtaken: overtaken.len(),
             names: ledger.names.lock().clone(),
             fault_from_outside: self.open_end,
             fault_wanted: self.fault.is_some(),
