@@ -1,5 +1,10 @@
 //! `lapwing move-range` while people write: 2 → 4 Redis instances, and back with an owner killed in the middle.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot go on says where")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a test that cannot go on says where"
+)]
 
 use std::{
     path::{Path, PathBuf},

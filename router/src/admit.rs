@@ -11,7 +11,7 @@ use lapwing_proto::{
     bus::{self, RouterReply, RouterRequest, router_reply, router_request::Body},
 };
 
-use lapwing_runtime::telemetry;
+use lapwing_runtime::{fail_point, telemetry};
 
 use crate::{audit, dispatch::Dispatch, router::Router, sequence};
 
@@ -90,7 +90,10 @@ fn enqueue(
     let request = sequence::Request { body, responder: responder.clone(), received: Instant::now() };
     if queue.try_push(request, message.payload.len()).is_err() {
         let refusal = Refusal::new(Code::Overloaded, format!("{id}: its queue is full")).retry_after(200);
-        refuse(router, responder, &refusal, message.traceparent());
+        return refuse(router, responder, &refusal, message.traceparent());
+    }
+    if publish {
+        fail_point("admit.after");
     }
 }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use lapwing_links::nats::Responder;
 use lapwing_proto::{Message as _, bus::RouterReply};
 use lapwing_runtime::{
-    metrics,
+    fail_point, metrics,
     queue::{Queue, Receiver, Sender},
 };
 use tokio_util::sync::CancellationToken;
@@ -55,6 +55,7 @@ impl Stage {
             for Answer { responder, payload } in batch {
                 let stage = metrics::stage("answer");
                 let result = responder.respond(payload).await;
+                fail_point("answer.after");
                 stage.done(if result.is_ok() { "ok" } else { "not_sent" });
             }
         }

@@ -16,7 +16,7 @@ use lapwing_proto::{
 };
 use lapwing_router_core::{Released, interest::Interest};
 use lapwing_runtime::{
-    metrics,
+    fail_point, metrics,
     queue::{Queue, Receiver, Sender},
     telemetry,
 };
@@ -177,6 +177,7 @@ impl Dispatcher {
         let at = std::time::Instant::now();
         self.active.insert(released.key.clone(), Active { head: record.seq, n: record.n, at });
         stage.done("ok");
+        fail_point("dispatch.after");
     }
 
     /// How many nodes that is.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use lapwing_model::{Family, Op, PartitionId, record::cursor_key};
 use lapwing_proto::{Message as _, record::CursorRecord};
 use lapwing_router_core::RequestId;
-use lapwing_runtime::{OnError, Tasks};
+use lapwing_runtime::{OnError, Tasks, fail_point};
 use tokio::sync::mpsc;
 
 use crate::{dispatch::Dispatch, router::Router, sequence::Event};
@@ -35,9 +35,12 @@ pub(crate) fn send(
         .producer
         .send(&id.topic, id.partition as i32, &record.key, headers, &record.value)
         .map_err(|error| error.to_string())?;
+    fail_point("produce.middle");
     let (events, index, epoch) = (events.clone(), record.index, record.epoch);
     tasks.spawn("produce", OnError::Log, async move {
-        let event = match delivery.await {
+        let delivered = delivery.await;
+        fail_point("produce.after");
+        let event = match delivered {
             Ok(offset) => Event::Produced { index, offset: offset as u64 },
             Err(error) => Event::ProduceFailed { epoch, error: error.to_string() },
         };

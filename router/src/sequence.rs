@@ -14,7 +14,7 @@ use lapwing_proto::{
 };
 use lapwing_router_core::{Effect, LookupAnswer, Now, Options, Partition, RequestId, State};
 use lapwing_runtime::{
-    OnError, Tasks, metrics,
+    OnError, Tasks, fail_point, metrics,
     queue::{Queue, Receiver, Sender},
 };
 use lapwing_views::Piece;
@@ -294,6 +294,7 @@ impl Owner {
                 }
                 Effect::Produce { epoch, index, key, value, traceparent } => {
                     self.times.produced(index, &traceparent);
+                    fail_point("produce.before");
                     let record = produce::ToLog { epoch, index, key, value, traceparent };
                     if let Err(error) =
                         produce::send(&self.router, &self.tasks, &self.id, record, &self.events)

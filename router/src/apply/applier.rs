@@ -11,7 +11,7 @@ use lapwing_router_core::{
     Released,
     view::{Repair, ViewCursor},
 };
-use lapwing_runtime::{OnError, metrics, queue::Receiver, telemetry};
+use lapwing_runtime::{OnError, fail_point, metrics, queue::Receiver, telemetry};
 use lapwing_views::{Applied, Expect, Piece, Section, ViewError};
 use tokio::sync::mpsc;
 
@@ -172,7 +172,9 @@ impl Applier {
             return None;
         }
         let stage = metrics::stage("apply");
-        let answers = self.router.views.apply(self.instance, &sections).await;
+        let call = self.router.views.apply(self.instance, &sections);
+        let answers = fail_point::during("apply.middle", call).await;
+        fail_point("apply.after");
         stage.done(if answers.is_ok() { "ok" } else { "failed" });
         drop(spans);
         Some(self.settle(sections, answers))

@@ -27,7 +27,7 @@ use crate::admin::{self, Admin};
 use crate::config::{BadConfig, Common};
 use crate::health::Health;
 use crate::tasks::Tasks;
-use crate::{limits, metrics, telemetry};
+use crate::{fail_point, limits, metrics, telemetry};
 
 /// Ended after a signal, everything drained.
 pub const EXIT_OK: u8 = 0;
@@ -133,6 +133,7 @@ fn prepare(
     for warning in limits::warnings() {
         tracing::warn!("{warning}");
     }
+    common.fail_point.iter().for_each(fail_point::arm);
     let health = Health::new();
     health.require("started");
     let admin = admin::start(service, common, health, tokio::runtime::Handle::current())?;

@@ -90,6 +90,7 @@ impl Cluster {
             folder: options.folder.clone(),
             first_port: options.usual_ports.then_some(INFRA),
             detached: options.detached,
+            ..InfraOptions::default()
         }
     }
 

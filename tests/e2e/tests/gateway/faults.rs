@@ -144,3 +144,34 @@ async fn what_became_persisted_between_two_owners_is_told() {
     let page = alice.history(page(&group, None, None, 0)).await.expect("position");
     assert!(page.persisted_seq >= seq, "{page:?}");
 }
+
+// R-ACK-1: a refusal that is not true would end sessions for good. Found by `./dev chaos run power-cut`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_router_that_has_not_read_the_tenants_yet_denies_none_of_them() {
+    let world = World::start(1, &[]).await;
+    let token = world.token("alice").await;
+    let (gateway, router, kafka) = (world.cluster.gateway(0), world.cluster.router(0), world.cluster.kafka());
+    router.kill9().await;
+    gateway.kill9().await;
+    kafka.pause().expect("Kafka stands still");
+    router.spawn().expect("router");
+    gateway.spawn().expect("gateway");
+    while gateway.health("/livez").await.ok() != Some(200) || router.health("/livez").await.ok() != Some(200)
+    {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // Heartbeats are heard, so that there is a router to ask.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let mut socket = world.socket(0).await;
+    socket.send(json!({ "id": "1", "connect": { "token": token, "device": "phone" } })).await;
+    let answer = socket.next().await;
+    assert_eq!(answer["error"]["code"], 503, "{answer}");
+    let answer =
+        world.api("POST", "/v1/groups", &world.key, json!({ "name": "g", "members": ["alice"] })).await;
+    assert_eq!(answer.status, 503, "{}", answer.body);
+
+    kafka.resume().expect("Kafka goes on");
+    let mut options = ClientOptions::new(gateway.client_url(), token, "phone");
+    options.patience = Duration::from_secs(30);
+    Client::connect(options).await.expect("connect once the tenants are read");
+}
