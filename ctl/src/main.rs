@@ -2,6 +2,7 @@
 // A command speaks on the terminal; that is its interface.
 #![allow(clippy::print_stdout)]
 mod config;
+mod move_range;
 mod partitions;
 mod probe;
 mod table;
@@ -28,6 +29,8 @@ enum Command {
     Partitions,
     /// Sends one message and shows each state that it passes: accepted, dispatched, delivered, row, history.
     Probe,
+    /// Brings the Redis views of a range of buckets to another instance while messages flow.
+    MoveRange(move_range::Range),
     /// Tenants, their keys, and switching them off and on.
     Tenants {
         #[command(subcommand)]
@@ -37,6 +40,7 @@ enum Command {
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    quiet_on_broken_pipe();
     let options = Options::parse();
     match run(options).await {
         Ok(true) => ExitCode::SUCCESS,
@@ -53,7 +57,19 @@ async fn run(options: Options) -> anyhow::Result<bool> {
     let config = Config::find(options.given)?;
     match options.command {
         Command::Partitions => partitions::show(&config).await,
+        Command::MoveRange(range) => move_range::run(&config, range).await,
         Command::Probe => probe::run(&config).await,
         Command::Tenants { action } => tenants::run(&config, action).await.map(|()| true),
     }
+}
+
+/// `lapwing partitions | head` ends the output, not with a panic's text.
+fn quiet_on_broken_pipe() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let message = info.payload_as_str().unwrap_or_default();
+        if !(message.contains("failed printing to stdout") && message.contains("Broken pipe")) {
+            usual(info);
+        }
+    }));
 }

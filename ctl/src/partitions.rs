@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{config::Config, table::table};
 
-const COLUMNS: [&str; 9] = [
+const COLUMNS: [&str; 10] = [
     "topic",
     "partition",
     "owner",
@@ -18,6 +18,7 @@ const COLUMNS: [&str; 9] = [
     "applied_offset",
     "persisted_offset",
     "pending",
+    "redis",
 ];
 
 /// True: every router answered and every partition has one serving owner.
@@ -37,7 +38,7 @@ pub(crate) async fn show(config: &Config) -> anyhow::Result<bool> {
     Ok(findings.is_empty() && silent.is_empty() && !rows.is_empty())
 }
 
-async fn gather(routers: &[Api]) -> (Vec<Value>, Vec<String>) {
+pub(crate) async fn gather(routers: &[Api]) -> (Vec<Value>, Vec<String>) {
     let ask = |router: Api| async move {
         let answer = router.call(Method::GET, "/admin/partitions", None).await;
         (router.base().to_owned(), answer)
@@ -58,7 +59,7 @@ fn place(row: &Value) -> (String, u64) {
     (cell(row, "topic"), row["partition"].as_u64().unwrap_or(0))
 }
 
-fn cell(row: &Value, column: &str) -> String {
+pub(crate) fn cell(row: &Value, column: &str) -> String {
     match &row[column] {
         Value::Null => "-".to_owned(),
         Value::String(text) => text.clone(),

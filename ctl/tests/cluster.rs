@@ -33,6 +33,8 @@ async fn probe_partitions_and_tenants() {
     assert!(text.contains("lapwing.p2p") && text.contains("24 partitions, 0 findings"), "{text}");
 
     assert_eq!(lapwing(&state, &["tenants", "create", "acme"]).0, 0);
+    let (code, text) = lapwing(&state, &["tenants", "list"]);
+    assert!(code == 0 && text.contains("acme") && text.contains("probe"), "{text}");
     let (code, key) = lapwing(&state, &["tenants", "key", "acme", "first"]);
     assert!(code == 0 && key.starts_with("lwk.acme."), "{key}");
     assert_eq!(lapwing(&state, &["tenants", "suspend", "acme"]).0, 0);

@@ -42,6 +42,7 @@ fn session(id: u64, encoding: Encoding) -> (Arc<Session>, lapwing_runtime::queue
         out: Arc::new(out),
         rate: Arc::new(Mutex::new(rate)),
         rooms: Default::default(),
+        passed: Default::default(),
         lanes: Default::default(),
         expires_at: AtomicU64::new(0),
         last_heard: AtomicU64::new(0),

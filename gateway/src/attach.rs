@@ -158,13 +158,14 @@ pub fn seat(
     cursor: Option<u64>,
     announced: u64,
 ) -> Option<Place> {
+    let passed = session.passed(key);
     let (place, effects) = gateway.hub.with(key, |room, effects| {
         room.handle_owner_head(answer.head, answer.n, effects);
         // A head that the owner told but the room has not reached yet comes by the room's own fetch.
         let new = Attach {
             sink: Seat { session: session.clone(), conversation: key.conversation.clone() },
             user: session.user.clone(),
-            from: cursor.map(|cursor| cursor.saturating_add(1)),
+            from: cursor.map(|cursor| cursor.saturating_add(1).max(passed)),
             first: answer.from_seq,
             to: answer.to_seq,
             announced,
@@ -219,7 +220,8 @@ pub fn join(gateway: &Arc<Gateway>, key: ConversationKey, sessions: Vec<Arc<Sess
             .filter_map(|(confirmed, user)| Some((user, confirmed.into_values().next()?.ok()?)))
             .collect();
         for session in &sessions {
-            if let Some(answer) = answers.get(&session.user).filter(|answer| answer.to_seq == 0) {
+            // Removed again meanwhile: what was in between is still theirs.
+            if let Some(answer) = answers.get(&session.user).filter(|answer| answer.found) {
                 joined(&owned, &key, session, answer, seq);
             }
         }
@@ -238,7 +240,14 @@ fn joined(
     if known.is_some_and(|(known, _)| known) {
         return;
     }
-    let from_seq = answer.from_seq.max(1);
+    let (from_seq, passed) = (answer.from_seq.max(1), session.passed(key));
+    if answer.to_seq > 0 && passed > answer.to_seq {
+        return; // An old answer: it has had all of that.
+    }
+    if passed > from_seq {
+        seat(gateway, session, key, answer, Some(passed - 1), seq);
+        return;
+    }
     let mut state = state_of(key, answer);
     state.live_after = from_seq - 1;
     // Told first: its events come behind it.

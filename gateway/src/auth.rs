@@ -4,6 +4,7 @@ use anyhow::Context as _;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation, decode, encode};
 use lapwing_model::{Code, Refusal, ids::check_id};
 use lapwing_proto::record::TenantRecord;
+use lapwing_runtime::config::BadConfig;
 use lapwing_runtime::{Secret, time::now_ms};
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
@@ -44,11 +45,11 @@ pub struct Auth {
 impl Auth {
     pub fn new(secret: &Secret) -> anyhow::Result<Self> {
         let bytes = secret.expose().as_bytes();
-        anyhow::ensure!(
-            bytes.len() >= MIN_SECRET,
-            "LAPWING_JWT_SECRET has {} bytes, HS256 needs at least {MIN_SECRET}",
-            bytes.len()
-        );
+        if bytes.len() < MIN_SECRET {
+            let text =
+                format!("LAPWING_JWT_SECRET has {} bytes, HS256 needs at least {MIN_SECRET}", bytes.len());
+            return Err(BadConfig(text).into());
+        }
         // A fixed list: the token's header never chooses the algorithm.
         let mut validation = Validation::new(Algorithm::HS256);
         validation.set_audience(&[AUDIENCE]);

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use clap::Parser;
-use lapwing_runtime::{Common, Secret, SecretUrl};
+use lapwing_runtime::{Common, Secret};
 
 use crate::limits::LimitKeys;
 
@@ -26,9 +26,8 @@ pub struct Config {
     #[arg(long, env = "LAPWING_PUBLIC_URL")]
     pub public_url: Option<String>,
 
-    /// Redis with the views, password included
-    #[arg(long, env = "LAPWING_REDIS_URL", default_value = "redis://127.0.0.1:6379", hide_env_values = true)]
-    pub redis_url: SecretUrl,
+    #[command(flatten)]
+    pub redis: lapwing_views::Settings,
 
     /// Secret of the clients' tokens (give LAPWING_JWT_SECRET_FILE rather than the secret itself)
     #[arg(long, env = "LAPWING_JWT_SECRET", hide_env_values = true)]

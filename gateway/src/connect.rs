@@ -131,6 +131,7 @@ fn new_session(
         opened_at_ms: now_ms(),
         out: candidate.out,
         rooms: Default::default(),
+        passed: Default::default(),
         lanes: Default::default(),
         expires_at: AtomicU64::new(identity.expires_at),
         last_heard: AtomicU64::new(mono_ms()),

@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use lapwing_gateway_core::cursors::Cursors;
+use lapwing_gateway_core::{cursors::Cursors, stall::Stall};
 use lapwing_links::nats::Nats;
 use lapwing_model::{Code, ConversationKey, PartitionId, Refusal};
 use lapwing_proto::record::AuditRecord;
@@ -52,6 +52,7 @@ pub struct Gateway {
     /// Questions to the persisters at the same time.
     pub deep: Semaphore,
     pub draining: AtomicBool,
+    pub stall: Stall,
 }
 
 impl Gateway {

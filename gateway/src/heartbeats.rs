@@ -11,7 +11,7 @@ use lapwing_proto::{
     Message as _,
     bus::{GatewayHeartbeat, RouterHeartbeat, SessionOpened},
 };
-use lapwing_runtime::OnError;
+use lapwing_runtime::{OnError, time::mono_ms};
 
 use crate::{attach, gateway::Gateway, nodes, presence, tenants};
 
@@ -42,14 +42,20 @@ async fn hear_routers(gateway: Arc<Gateway>, mut beats: Subscription) {
             message = beats.next() => match message {
                 None => return,
                 Some(message) => match RouterHeartbeat::decode(message.payload) {
-                    Ok(beat) => gateway.routers.handle_heartbeat(&beat),
+                    Ok(beat) => {
+                        places_of(&gateway, &beat);
+                        gateway.routers.handle_heartbeat(&beat)
+                    }
                     Err(error) => {
                         tracing::error!("a router's heartbeat cannot be read: {error}");
                         Vec::new()
                     }
                 },
             },
-            _ = second.tick() => gateway.routers.handle_timeout(),
+            _ = second.tick() => {
+                gateway.stall.tick(mono_ms());
+                gateway.routers.handle_timeout()
+            }
         };
         moved(&gateway, changed);
         let heard = gateway.routers.heard_tenants_generation();
@@ -57,6 +63,18 @@ async fn hear_routers(gateway: Arc<Gateway>, mut beats: Subscription) {
             generation = heard;
             tenants::recheck(&gateway);
         }
+    }
+}
+
+/// Which Redis instance the owners write to.
+fn places_of(gateway: &Gateway, beat: &RouterHeartbeat) {
+    let places = gateway.views.places();
+    for owned in beat.owned.iter().filter(|owned| owned.serving) {
+        let id = PartitionId::new(owned.topic.as_str(), owned.partition);
+        if let Some(instance) = places.instance_named(&owned.redis) {
+            places.moved(&id, instance);
+        }
+        places.right_up_to(&id, owned.commit_at, owned.user_at);
     }
 }
 

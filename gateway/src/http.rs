@@ -96,8 +96,14 @@ pub fn percent_decode(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
+const BODY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
+
 pub async fn read_json<T: DeserializeOwned>(request: Request<Incoming>) -> Result<T, Refusal> {
-    let body = Limited::new(request.into_body(), MAX_BODY).collect().await.map_err(|error| {
+    let reading = Limited::new(request.into_body(), MAX_BODY).collect();
+    let Ok(body) = tokio::time::timeout(BODY_TIMEOUT, reading).await else {
+        return Err(Refusal::new(Code::Invalid, "body: not there in time"));
+    };
+    let body = body.map_err(|error| {
         let code =
             if error.is::<http_body_util::LengthLimitError>() { Code::TooLarge } else { Code::Invalid };
         Refusal::new(code, format!("body: {error}"))

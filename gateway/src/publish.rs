@@ -10,7 +10,12 @@ use lapwing_proto::{
     bus::{PublishBatch, PublishItem, router_reply, router_request},
     client::{self, Published, publish::Target, server_frame::Body},
 };
-use lapwing_runtime::{OnError, metrics, queue::Hold, telemetry, time::now_ms};
+use lapwing_runtime::{
+    OnError, metrics,
+    queue::Hold,
+    telemetry,
+    time::{mono_ms, now_ms},
+};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -100,6 +105,9 @@ fn admit(
     let route = route(gateway, &key, &session.user, &session.device, &session.name, false)?;
     let cell = cell_of(session, &key.conversation);
     let mut state = cell.state.lock();
+    if gateway.stall.lately(mono_ms()) {
+        state.lane.woke(since);
+    }
     state.lane.admit(&item.client_mid, since)?;
     let taken = take_tokens(gateway, session, &item).and_then(|()| hold(gateway, &item));
     // What the session sent behind a refused one must not overtake it (R-SEQ-11).
@@ -114,7 +122,7 @@ fn admit(
         span,
         held,
     };
-    state.lane.push(waiter, item);
+    state.lane.push(waiter, item, since);
     if !state.driven {
         state.driven = true;
         let (gateway, cell, session) = (gateway.clone(), cell.clone(), session.clone());
@@ -142,7 +150,7 @@ pub async fn call(
     let _held = hold(gateway, &item)?;
     let (tell, told) = oneshot::channel();
     let cell = LaneCell::new();
-    cell.state.lock().lane.push(Waiter::Call(tell), item);
+    cell.state.lock().lane.push(Waiter::Call(tell), item, Instant::now());
     drive(gateway, &cell, &route, None).await;
     told.await.unwrap_or_else(|_| Err(Refusal::new(Code::PublishUnknown, "the answer got lost")))
 }
@@ -198,7 +206,8 @@ fn check(gateway: &Gateway, publish: client::Publish, traceparent: &str) -> Resu
     Ok(PublishItem {
         client_mid: publish.client_mid,
         content: Some(content),
-        attempt: publish.attempt,
+        // What was read late may have been sent again elsewhere since.
+        attempt: if gateway.stall.lately(mono_ms()) { publish.attempt.max(2) } else { publish.attempt },
         receipt: publish.receipt,
         traceparent: traceparent.to_owned(),
     })
@@ -248,7 +257,7 @@ fn cell_of(session: &Session, conversation: &Arc<str>) -> Arc<LaneCell> {
 async fn drive(gateway: &Gateway, cell: &LaneCell, route: &Route, session: Option<&Session>) {
     let mut changes = gateway.routers.changes();
     loop {
-        let (step, answers) = {
+        let (step, answers, age) = {
             let mut state = cell.state.lock();
             if session.is_some_and(Session::is_closing) {
                 state.lane.clear_queue();
@@ -259,7 +268,7 @@ async fn drive(gateway: &Gateway, cell: &LaneCell, route: &Route, session: Optio
             if step == Step::Idle {
                 state.driven = false;
             }
-            (step, answers)
+            (step, answers, state.lane.age(now))
         };
         answers.into_iter().for_each(tell);
         match step {
@@ -271,7 +280,7 @@ async fn drive(gateway: &Gateway, cell: &LaneCell, route: &Route, session: Optio
                 }
             }
             Step::Send(items, within) => {
-                let reply = send(gateway, route, items, within).await;
+                let reply = send(gateway, route, items, age, within).await;
                 let answers = cell.state.lock().lane.handle_reply(reply, Instant::now());
                 answers.into_iter().for_each(tell);
             }
@@ -283,6 +292,7 @@ async fn send(
     gateway: &Gateway,
     route: &Route,
     items: Vec<PublishItem>,
+    age: std::time::Duration,
     within: std::time::Duration,
 ) -> Reply {
     let traceparent = items.first().map(|item| item.traceparent.clone()).unwrap_or_default();
@@ -294,7 +304,8 @@ async fn send(
         session: route.session.clone(),
         items,
         server: route.server,
-        sent_at_ms: now_ms(),
+        // Not when it is sent again: what waited here may have been overtaken by its own retry (R-ACK-4).
+        sent_at_ms: now_ms().saturating_sub(age.as_millis() as u64),
     };
     let body = router_request::Body::Publish(batch);
     match gateway.routers.try_owner(&route.partition, &body, &traceparent, within).await {

@@ -40,6 +40,8 @@ pub struct Session {
     /// Shared by all sessions of the user on this node.
     pub rate: Arc<Mutex<TokenBucket>>,
     pub rooms: Mutex<HashSet<ConversationKey>>,
+    /// Conversations that it left with its user's removal: it has everything before this seq.
+    pub passed: Mutex<HashMap<ConversationKey, u64>>,
     pub lanes: Mutex<HashMap<Arc<str>, Arc<LaneCell>>>,
     /// Seconds since 1970 at which its token ends.
     pub expires_at: AtomicU64,
@@ -149,6 +151,11 @@ impl Session {
         self.last_heard.store(mono_ms(), Ordering::Relaxed);
     }
 
+    /// The seq before which it has everything of a conversation that it left; 0 when it did not.
+    pub fn passed(&self, key: &ConversationKey) -> u64 {
+        self.passed.lock().get(key).copied().unwrap_or(0)
+    }
+
     pub fn key(&self, conversation: &str) -> ConversationKey {
         ConversationKey::new(self.tenant.clone(), conversation)
     }
@@ -168,6 +175,11 @@ impl Sink for Seat {
 
     fn push(&self, frame: &Arc<EventFrame>) -> bool {
         self.session.out.push_event(frame.wire(self.session.encoding))
+    }
+
+    fn ended(&self, next: u64) {
+        let key = self.session.key(&self.conversation);
+        self.session.passed.lock().insert(key, next);
     }
 
     fn gap(&self, from: u64, to: u64, reason: GapReason) {

@@ -3,14 +3,15 @@
 use std::sync::{Arc, atomic::AtomicBool};
 
 use lapwing_gateway_core::cursors::Cursors;
-use lapwing_links::{nats::Nats, redis::Redis};
+use lapwing_gateway_core::stall::Stall;
+use lapwing_links::nats::Nats;
 use lapwing_runtime::{
     Context, OnError,
     limits::bind,
     queue::{Budget, Queue},
     time::now_ms,
 };
-use lapwing_views::Views;
+use lapwing_views::{Places, Views};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
@@ -43,7 +44,7 @@ pub async fn start(context: Context, config: Config) -> anyhow::Result<()> {
     let limits = config.limits.of_profile(config.common.profile);
     let name = format!("lapwing-gateway {}", context.node());
     let nats = Nats::connect(&config.common.nats_url, &name, &context.tasks, &context.health).await?;
-    let redis = Redis::connect("views", &config.redis_url, &context.tasks, &context.health)?;
+    let places = Places::connect(&config.redis, config.partitions, &context.tasks, &context.health)?;
     let incarnation = now_ms();
     let (audit, records) = Queue::named("audit").items(AUDIT).open();
     let gateway = Arc::new(Gateway {
@@ -53,7 +54,7 @@ pub async fn start(context: Context, config: Config) -> anyhow::Result<()> {
         health: context.health.clone(),
         routers: Routers::new(nats.clone(), config.partitions),
         nats,
-        views: Views::new(redis, config.partitions),
+        views: Views::new(places),
         hub: Hub::new(config.partitions, limits.linger),
         sessions: Default::default(),
         auth,
@@ -67,6 +68,7 @@ pub async fn start(context: Context, config: Config) -> anyhow::Result<()> {
         fetches: Semaphore::new(FETCHES),
         deep: Semaphore::new(DEEP),
         draining: AtomicBool::new(false),
+        stall: Stall::new(lapwing_runtime::time::mono_ms()),
         limits,
         config,
     });

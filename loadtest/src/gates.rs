@@ -58,13 +58,13 @@ impl Gates {
 
 pub(crate) fn judge(f: &Figures) -> Vec<Gate> {
     // A killed process costs time and connections; what it must not cost is a message.
-    let fault = f.fault_wanted;
+    let fault = f.fault_wanted || f.fault_from_outside;
     let mut g = Gates(Vec::new());
     accepted(f, fault, &mut g);
     delivered(f, fault, &mut g);
     stored(f, &mut g);
     services(f, fault, &mut g);
-    if fault {
+    if f.fault_wanted {
         let (value, enough) = match &f.killed {
             Some(killed) => (killed.in_flight.to_string(), killed.in_flight >= MIN_IN_FLIGHT),
             None => ("no kill".to_owned(), false),
@@ -89,6 +89,13 @@ fn accepted(f: &Figures, fault: bool, g: &mut Gates) {
     g.zero(false, "R-LT-3", "unexpected messages", f.unexpected);
     g.zero(false, "R-LT-3", "unacked but observed", t.unacked_but_observed as u64);
     g.zero(false, "R-SEQ-1", "one seq, two messages", f.mismatched);
+    // A client that had to connect anew sends what was open in no order of its own.
+    g.zero(
+        f.disconnects > 0,
+        "R-SEQ-11",
+        "overtaken by a later message of the same user",
+        f.overtaken as u64,
+    );
     // An empty sample proves no latency.
     let p95 = f.ack.p95_ms;
     let good = f.ack.count > 0 && p95 < 500.0;

@@ -1,5 +1,6 @@
 //! Groups of many members in which some send.
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     ledger::Ledger,
@@ -57,11 +58,20 @@ pub(crate) async fn run(common: &Common, options: &Group, target: &Target) -> an
         Mode::Ramp => "group ramp",
         Mode::Burst => "group burst",
     };
-    let plan = Plan { scenario: mode.into(), parameters, ledger, warm, closed_loop: false, receipts: false };
+    let open_end = false;
+    let plan = Plan {
+        scenario: mode.into(),
+        parameters,
+        ledger,
+        warm,
+        open_end,
+        closed_loop: false,
+        receipts: false,
+    };
     let run = Run { common, target, plan, tokens };
     run.go(
         |sender| async move {
-            sender.open_loop(&times).await;
+            sender.open_loop(&times, &CancellationToken::new()).await;
             Ok(())
         },
         &|_, _| None,

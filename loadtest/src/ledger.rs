@@ -1,6 +1,6 @@
 //! What was meant to be sent, what became of it, and where it was seen: one entry a message, keyed by client_mid and content.
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed},
     time::Instant,
 };
@@ -60,6 +60,8 @@ pub(crate) struct Ledger {
     by_id: HashMap<String, u32>,
     /// Answers by code, see `Answer::code`; the accepting ones left out.
     pub(crate) codes: Mutex<HashMap<u32, u64>>,
+    /// Refusals by name.
+    pub(crate) names: Mutex<BTreeMap<String, u64>>,
     pub(crate) accepted: AtomicU64,
     pub(crate) sent: AtomicU64,
     pub(crate) done: AtomicU64,
@@ -71,6 +73,8 @@ pub(crate) struct Ledger {
 }
 
 const MAX_FAULTS: usize = 100;
+/// Sent by tasks of their own; closer together their order is the scheduler's.
+const AT_ONCE_NANOS: u64 = 20_000_000;
 /// Room beyond the plan: events of creation, and what must not be there.
 const SLACK: usize = 256;
 
@@ -84,6 +88,7 @@ impl Ledger {
             start: Instant::now(),
             by_id: HashMap::new(),
             codes: Mutex::default(),
+            names: Mutex::default(),
             accepted: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             done: AtomicU64::new(0),
@@ -182,6 +187,12 @@ impl Ledger {
                 *codes.entry(*code).or_default() += 1;
             }
         }
+        if !report.refusals.is_empty() {
+            let mut names = self.names.lock();
+            for name in &report.refusals {
+                *names.entry(name.clone()).or_default() += 1;
+            }
+        }
         let stand = match &report.outcome {
             Outcome::Accepted(published) | Outcome::Duplicate(published) => {
                 line.seq.store(published.seq, Relaxed);
@@ -273,6 +284,31 @@ impl Ledger {
             sent > 0 && sent <= at && (answered == 0 || answered > at)
         };
         self.entries.iter().filter(open).count()
+    }
+
+    /// Accepted messages with a lower seq than one that the same user had sent before it (R-SEQ-11).
+    pub(crate) fn overtaken(&self) -> Vec<String> {
+        let mut newest: HashMap<(u32, u32), (u64, u32)> = HashMap::new();
+        let mut overtaken = Vec::new();
+        for entry in self.with_stand(Stand::Acked) {
+            let line = &self.entries[entry as usize];
+            let seq = line.seq.load(Relaxed);
+            let before = newest.entry((line.conversation, line.sender)).or_insert((seq, entry));
+            let gap =
+                line.sent.load(Relaxed).saturating_sub(self.entries[before.1 as usize].sent.load(Relaxed));
+            if seq < before.0 && gap > AT_ONCE_NANOS {
+                let (id, user) =
+                    (&self.conversations[line.conversation as usize].id, &self.users[line.sender as usize]);
+                let (first, second) = (self.client_mid(before.1), self.client_mid(entry));
+                overtaken.push(format!(
+                    "{user} in {id}: {first} is seq {}, {second} behind it seq {seq}",
+                    before.0
+                ));
+            } else if seq > before.0 {
+                *before = (seq, entry);
+            }
+        }
+        overtaken
     }
 
     pub(crate) fn tally(&self) -> Tally {

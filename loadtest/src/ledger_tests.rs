@@ -13,7 +13,7 @@ fn ledger() -> Ledger {
 }
 
 fn report(outcome: Outcome, codes: &[u32], was_unknown: bool) -> Report {
-    Report { outcome, attempts: codes.len() as u32, codes: codes.to_vec(), was_unknown }
+    Report { outcome, attempts: codes.len() as u32, codes: codes.to_vec(), refusals: Vec::new(), was_unknown }
 }
 
 fn accepted(seq: u64) -> Outcome {
@@ -48,6 +48,22 @@ fn a_settled_unknown_is_acked_and_remembered() {
     let tally = ledger.tally();
     assert_eq!((tally.acked, tally.unknown, tally.was_unknown), (1, 0, 1));
     assert_eq!(ledger.in_flight(), 0);
+}
+
+// R-SEQ-11
+#[test]
+fn a_message_that_overtook_an_earlier_one_of_its_sender_is_found() {
+    let ledger = ledger();
+    for (entry, seq) in [(0, 2), (1, 4), (2, 3)] {
+        ledger.sending(entry, 5);
+        ledger.entries[entry as usize].sent.store(u64::from(entry) * 2 * AT_ONCE_NANOS + 1, Relaxed);
+        ledger.reported(entry, &report(accepted(seq), &[202], false));
+    }
+    let overtaken = ledger.overtaken();
+    assert_eq!(overtaken.len(), 1);
+    assert!(overtaken[0].ends_with("t-run-1 is seq 4, t-run-2 behind it seq 3"), "{overtaken:?}");
+    ledger.entries[2].sent.store(2 * AT_ONCE_NANOS + 7, Relaxed);
+    assert!(ledger.overtaken().is_empty(), "sent in the same moment");
 }
 
 // R-SEQ-9: one seq, one message, whoever looks.

@@ -1,5 +1,6 @@
 //! Pairs of users: `--messages` a user, both taking turns (ramp) or all in the same instant (burst).
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     ledger::Ledger,
@@ -42,11 +43,20 @@ pub(crate) async fn run(common: &Common, options: &P2p, target: &Target) -> anyh
         Mode::Ramp => "p2p ramp",
         Mode::Burst => "p2p burst",
     };
-    let plan = Plan { scenario: mode.into(), parameters, ledger, warm, closed_loop: false, receipts: true };
+    let open_end = false;
+    let plan = Plan {
+        scenario: mode.into(),
+        parameters,
+        ledger,
+        warm,
+        open_end,
+        closed_loop: false,
+        receipts: true,
+    };
     let run = Run { common, target, plan, tokens };
     run.go(
         |sender| async move {
-            sender.open_loop(&times).await;
+            sender.open_loop(&times, &CancellationToken::new()).await;
             Ok(())
         },
         &|_, _| None,

@@ -53,7 +53,8 @@ pub(crate) async fn run(common: &Common, options: &Replay, target: &Target) -> a
         "messages": ledger.entries.len(), "deliveries": deliveries, "kill": common.kill, "ack_every_s": common.ack_every,
     });
     let (warm, scenario) = (Vec::new(), "replay".to_owned());
-    let plan = Plan { scenario, parameters, ledger, warm, closed_loop: true, receipts: false };
+    let (open_end, closed_loop) = (false, true);
+    let plan = Plan { scenario, parameters, ledger, warm, open_end, closed_loop, receipts: false };
     let run = Run { common, target, plan, tokens };
     let pauses: Vec<Vec<Duration>> = file.talks.iter().map(|talk| clock(talk, options.speed)).collect();
     let send = |sender: Sender| async move {

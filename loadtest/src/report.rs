@@ -65,6 +65,12 @@ pub(crate) struct Figures {
     pub(crate) services: Option<Services>,
     pub(crate) machine: Vec<Summary>,
     pub(crate) throttled: Option<u64>,
+    /// Messages of a user that got a lower seq than one sent before them.
+    pub(crate) overtaken: usize,
+    /// Refusals of publishes by name.
+    pub(crate) names: BTreeMap<String, u64>,
+    /// The fault runner's; it judges its faults itself.
+    pub(crate) fault_from_outside: bool,
     pub(crate) fault_wanted: bool,
     pub(crate) killed: Option<Killed>,
     pub(crate) details: Vec<String>,

@@ -38,6 +38,8 @@ pub(crate) struct Plan {
     pub(crate) parameters: serde_json::Value,
     pub(crate) ledger: Ledger,
     pub(crate) warm: Vec<u32>,
+    /// Faults from outside end the sending early: what was not sent by then was not planned.
+    pub(crate) open_end: bool,
     pub(crate) closed_loop: bool,
     pub(crate) receipts: bool,
 }
@@ -72,19 +74,40 @@ impl Run<'_> {
     where
         F: Future<Output = anyhow::Result<()>>,
     {
+        let judged = self.judge(send, compare).await?;
+        report::print(&judged.figures, &judged.gates, &judged.folder);
+        Ok(gates::passed(&judged.gates))
+    }
+
+    pub(crate) async fn judge<F>(
+        self,
+        send: impl FnOnce(Sender) -> F,
+        compare: &Compare<'_>,
+    ) -> anyhow::Result<Judged>
+    where
+        F: Future<Output = anyhow::Result<()>>,
+    {
         let (common, target) = (self.common, self.target);
         let cluster = Cluster::connect(self).await?;
         let sent = cluster.send(send).await?;
         let checked = cluster.check(common, &sent, compare).await?;
         let figures = cluster.figures(common, target, &sent, checked);
-        cluster.report(common, figures)
+        cluster.judged(common, figures)
     }
+}
+
+/// The report is written.
+pub(crate) struct Judged {
+    pub(crate) figures: Figures,
+    pub(crate) gates: Vec<gates::Gate>,
+    pub(crate) folder: PathBuf,
 }
 
 /// The connected users and what watches them.
 struct Cluster {
     scenario: String,
     parameters: serde_json::Value,
+    open_end: bool,
     closed_loop: bool,
     receipts: bool,
     warm: usize,
@@ -123,7 +146,7 @@ impl Cluster {
     /// Everybody connected, prechecked and warm; the figures before the clock.
     async fn connect(run: Run<'_>) -> anyhow::Result<Self> {
         let Run { common, target, plan, tokens } = run;
-        let Plan { scenario, parameters, mut ledger, warm, closed_loop, receipts } = plan;
+        let Plan { scenario, parameters, mut ledger, warm, open_end, closed_loop, receipts } = plan;
         ledger.ready();
         let ledger = Arc::new(ledger);
         let database = target.mysql.as_deref().map(Database::open).transpose()?.map(Arc::new);
@@ -149,6 +172,7 @@ impl Cluster {
         Ok(Self {
             scenario,
             parameters,
+            open_end,
             closed_loop,
             receipts,
             warm,
@@ -225,8 +249,13 @@ impl Cluster {
         let Checked { settled, mut rows, mut history, transcript, errors_1040, incomplete, .. } = checked;
         let (ledger, d) = (&*self.ledger, &*self.fleet.deliveries);
         let mut tally = ledger.tally();
+        if self.open_end {
+            tally.planned -= std::mem::take(&mut tally.not_sent);
+        }
         tally.persisted = rows.as_ref().map_or(0, |r| r.messages as usize);
+        let overtaken = ledger.overtaken();
         let mut details = ledger.faults();
+        details.extend(overtaken.iter().take(20).cloned());
         details.extend(incomplete.iter().take(100).cloned());
         details.append(&mut d.disorder.lock());
         details.extend(settled.which.iter().cloned());
@@ -275,13 +304,16 @@ impl Cluster {
             services: (!self.scraper.is_empty()).then(|| services(&self.before, &checked.after)),
             machine: machine::summary(&self.sampler.machine.lock().usage),
             throttled: machine::throttled().zip(self.throttled_before).map(|(now, then)| now - then),
+            overtaken: overtaken.len(),
+            names: ledger.names.lock().clone(),
+            fault_from_outside: self.open_end,
             fault_wanted: self.fault.is_some(),
             killed: sent.killed.clone(),
             details,
         }
     }
 
-    fn report(&self, common: &Common, mut figures: Figures) -> anyhow::Result<bool> {
+    fn judged(&self, common: &Common, mut figures: Figures) -> anyhow::Result<Judged> {
         let (mut acks, mut delivery) = (self.ledger.ack_micros(), self.fleet.latency());
         figures.ack = Percentiles::of(&mut acks);
         figures.delivery = Percentiles::of(&mut delivery);
@@ -289,8 +321,7 @@ impl Cluster {
         let scatter = Scatter { acks: scatter(&self.ledger), ack_sorted: acks, delivery_sorted: delivery };
         let output = Output { folder: folder(common, &figures.run) };
         output.write(&figures, &gates, &self.sampler.seconds.lock(), &scatter)?;
-        report::print(&figures, &gates, &output.folder);
-        Ok(gates::passed(&gates))
+        Ok(Judged { figures, gates, folder: output.folder })
     }
 }
 

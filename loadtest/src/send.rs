@@ -6,7 +6,7 @@ use std::{
 
 use lapwing_client::{Message, RetryPolicy};
 use rand::Rng;
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     fault::Fault,
@@ -51,12 +51,15 @@ impl Sender {
         message
     }
 
-    /// Keeps to the schedule; returns when every publish has an outcome or was given up.
-    pub(crate) async fn open_loop(&self, schedule: &Schedule) {
+    /// Keeps to the schedule until told to stop; returns when every publish has an outcome or was given up.
+    pub(crate) async fn open_loop(&self, schedule: &Schedule, stop: &CancellationToken) {
         let tasks = TaskTracker::new();
         let (begin, base) = (Instant::now(), self.ledger.now());
         for (at, entry) in schedule {
-            tokio::time::sleep_until((begin + *at).into()).await;
+            tokio::select! {
+                () = tokio::time::sleep_until((begin + *at).into()) => {}
+                () = stop.cancelled() => break,
+            }
             let (sender, entry, intended) = (self.clone(), *entry, base + at.as_nanos() as u64);
             tasks.spawn(async move { sender.publish(entry, intended).await });
         }

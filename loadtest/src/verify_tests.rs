@@ -11,7 +11,10 @@ fn ledger() -> Ledger {
     ledger.ready();
     let answer = |entry, outcome| {
         ledger.sending(entry, 1);
-        ledger.reported(entry, &Report { outcome, attempts: 1, codes: vec![], was_unknown: false });
+        ledger.reported(
+            entry,
+            &Report { outcome, attempts: 1, codes: vec![], refusals: vec![], was_unknown: false },
+        );
     };
     answer(0, Outcome::Accepted(proto::Published { seq: 2, ..Default::default() }));
     answer(1, Outcome::Rejected(proto::Error::default()));

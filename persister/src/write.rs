@@ -8,7 +8,7 @@ use std::{
 use lapwing_model::{Kind, PartitionId, Position};
 use lapwing_persister_core::{Class, Item, batch::same_content, class};
 use lapwing_proto::bus::Tombstone;
-use lapwing_runtime::{metrics as names, queue::Receiver};
+use lapwing_runtime::{fail_point, metrics as names, queue::Receiver};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, debug_span};
 
@@ -82,6 +82,7 @@ impl Writer {
             self.wait_for_pace(items.len()).await?;
             let span = debug_span!("write", partition = %self.partition, rows = items.len());
             let tombstones = self.persist(&items, reached).instrument(span).await?;
+            fail_point("write.after");
             flushed = Instant::now();
             self.progress.stored(reached);
             self.persister.marks.reached(&self.partition, reached, tombstones);
@@ -141,6 +142,7 @@ impl Writer {
         let unreadable = items.iter().any(|item| matches!(item, Item::Unreadable(_)));
         let mut tombstones = Vec::new();
         let mut result = "batch_ok";
+        fail_point("write.before");
         match if unreadable { None } else { Some(self.commit(Work::Items(items), to).await?) } {
             Some(Outcome::Stored) => {
                 self.stored = to;

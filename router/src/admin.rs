@@ -2,18 +2,23 @@
 
 use std::sync::Arc;
 
-use lapwing_model::{ConversationKey, PartitionId};
+use lapwing_model::{ConversationKey, PartitionId, bucket::BUCKETS};
 use lapwing_proto::bus::{self, router_request::Body};
 use lapwing_runtime::admin::{AdminError, AdminRequest};
 use serde_json::{Value, json};
 
-use crate::router::Router;
+use crate::{router::Router, sequence::Event};
 
 pub(crate) fn routes(router: &Arc<Router>) {
     let of = router.clone();
     router.context.admin.route("GET", "/admin/partitions", move |_| {
         let router = of.clone();
         async move { Ok(partitions(&router)) }
+    });
+    let of = router.clone();
+    router.context.admin.route("POST", "/admin/move-range", move |request| {
+        let router = of.clone();
+        async move { move_range(&router, &request).await }
     });
     let of = router.clone();
     router.context.admin.route("GET", "/admin/trace", move |request| {
@@ -27,6 +32,7 @@ fn partitions(router: &Router) -> Value {
         router.partitions.read().iter().map(|(id, handle)| (id.clone(), *handle.status.lock())).collect();
     rows.sort_unstable_by(|a, b| a.0.cmp(&b.0));
     let persisted = router.persisted.lock();
+    let places = router.views.places();
     rows.into_iter()
         .map(|(id, status)| {
             let state = match (status.epoch, status.releasing) {
@@ -44,9 +50,50 @@ fn partitions(router: &Router) -> Value {
                 "applied_offset": status.view_acked,
                 "persisted_offset": persisted.get(&id).map(|at| at.offset),
                 "pending": status.pending,
+                "redis": places.redis(places.commit(&id)).instance(),
             })
         })
         .collect()
+}
+
+/// Begins the move of what this router owns of the range, and answers all partitions of the range, whoever owns them. Asking
+/// again is harmless.
+async fn move_range(router: &Router, request: &AdminRequest) -> Result<Value, AdminError> {
+    let places = router.views.places();
+    let view = request.wanted("view")?;
+    if view != "redis" {
+        return Err(AdminError::invalid(format!("view {view}: only the views in redis can be moved")));
+    }
+    let name = request.wanted("to")?;
+    let Some(to) = places.instance_named(name) else {
+        return Err(AdminError::not_found(format!("LAPWING_REDIS_URL has no instance {name}")));
+    };
+    let buckets = request.wanted("buckets")?;
+    let number = |text: &str| text.parse::<u32>().ok().filter(|bucket| *bucket < BUCKETS);
+    let Some((first, last)) = buckets.split_once('-').and_then(|(a, b)| Some((number(a)?, number(b)?)))
+    else {
+        return Err(AdminError::invalid(format!(
+            "buckets {buckets}: not FIRST-LAST within 0-{}",
+            BUCKETS - 1
+        )));
+    };
+    let size = BUCKETS / router.config.partitions;
+    if first > last || first % size != 0 || (last + 1) % size != 0 {
+        let why = format!(
+            "buckets {buckets}: a range is whole partitions of {size} buckets, such as 0-{}",
+            size - 1
+        );
+        return Err(AdminError::invalid(why));
+    }
+    let range = places.partitions_in(first, last);
+    let wanted: Vec<_> = router.all().into_iter().filter(|id| range.contains(&id.partition)).collect();
+    for id in wanted.iter().filter(|id| places.commit(id) != to) {
+        let events = router.partitions.read().get(id).map(|handle| handle.events.clone());
+        if let Some(events) = events {
+            let _stepped_down = events.send(Event::Move { to }).await;
+        }
+    }
+    Ok(wanted.iter().map(|id| json!({ "topic": &*id.topic, "partition": id.partition })).collect())
 }
 
 /// By way of the partition's own queue, as a gateway would ask.

@@ -11,7 +11,7 @@ use lapwing_proto::{
     bus::{self, RouterReply, RouterRequest, router_reply, router_request::Body},
 };
 
-use lapwing_runtime::telemetry;
+use lapwing_runtime::{fail_point, telemetry};
 
 use crate::{answer::To, audit, dispatch::Dispatch, router::Router, sequence};
 
@@ -107,7 +107,11 @@ fn enqueue(
     queue.try_push(request, size).map_err(|refused| {
         let refusal = Refusal::new(Code::Overloaded, format!("{id}: its queue is full")).retry_after(200);
         (refused.into_inner().to, refusal)
-    })
+    })?;
+    if publish {
+        fail_point("admit.after");
+    }
+    Ok(())
 }
 
 pub(crate) fn done() -> RouterReply {
@@ -146,6 +150,7 @@ fn check(router: &Router, id: &PartitionId, body: &Body) -> Result<(), Refusal> 
                 return Err(Refusal::new(Code::PublishUnknown, format!("sent {age} ms ago")).cause("too_old"));
             }
             ids::check_id("sender", &batch.sender).map_err(invalid)?;
+            red_line(router, id, batch)?;
             for item in &batch.items {
                 ids::check_id("client_mid", &item.client_mid).map_err(invalid)?;
                 let size = item.content.as_ref().map_or(0, content_len);
@@ -167,8 +172,21 @@ fn check(router: &Router, id: &PartitionId, body: &Body) -> Result<(), Refusal> 
             place(&command.tenant, &command.conversation)?;
             check_command(command)
         }
-        Body::Audit(_) | Body::TenantChange(_) | Body::TenantGet(_) => Ok(()),
+        Body::Audit(_) | Body::TenantChange(_) | Body::TenantGet(_) | Body::TenantList(_) => Ok(()),
     }
+}
+
+/// A full Redis would stop taking the views of what is accepted already. A retry is let through: it may be settled without
+/// anything new.
+fn red_line(router: &Router, id: &PartitionId, batch: &bus::PublishBatch) -> Result<(), Refusal> {
+    let places = router.views.places();
+    let redis = places.redis(places.commit(id));
+    let (filled, most) = (redis.filled() * 100.0, f64::from(router.config.redis_red_line));
+    if filled < most || batch.items.iter().any(|item| item.attempt != 1) {
+        return Ok(());
+    }
+    let text = format!("{}: Redis {} is {filled:.0} % full", batch.conversation, redis.instance());
+    Err(Refusal::new(Code::Overloaded, text).cause("redis_memory").retry_after(1000))
 }
 
 /// A command fits its conversation: the id follows from what is asked, the kind is fixed at creation.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use lapwing_links::nats::Responder;
 use lapwing_proto::{Message as _, bus::RouterReply};
 use lapwing_runtime::{
-    metrics,
+    fail_point, metrics,
     queue::{Queue, Receiver, Sender},
 };
 use tokio_util::sync::CancellationToken;
@@ -68,6 +68,7 @@ impl Stage {
                         Ok(())
                     }
                 };
+                fail_point("answer.after");
                 stage.done(if result.is_ok() { "ok" } else { "not_sent" });
             }
         }

@@ -1,64 +1,116 @@
-//! ⑦ apply: what was released goes into the Redis views, batched over partitions, each with its position (R-SEQ-4).
+//! ⑦ apply: what was released goes into the Redis views, one task an instance, batched over partitions, each piece with its
+//! position (R-SEQ-4). An instance that is slow or down holds back nobody but itself.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 
-use lapwing_links::kafka::PartitionReader;
-use lapwing_model::{ConversationKey, Family, Op, PartitionId, Position, view::FAMILIES};
-use lapwing_router_core::{
-    Released,
-    view::{Repair, ViewCursor},
-};
+use lapwing_model::{ConversationKey, Family, Op, PartitionId, Position};
+use lapwing_router_core::Released;
 use lapwing_runtime::{
-    OnError, Tasks, metrics,
+    OnError, Tasks,
     queue::{Queue, Receiver, Sender},
-    telemetry,
 };
-use lapwing_views::{Applied, BATCH_BYTES, BATCH_RECORDS, Expect, Section, ViewError};
+use lapwing_views::Piece;
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use crate::{dispatch::Dispatch, rebuild, replay, router::Router, sequence::Event};
+use crate::{router::Router, sequence::Event};
 
-enum Input {
-    Open { id: PartitionId, views: [Position; 2], events: mpsc::Sender<Event> },
-    Close(PartitionId),
-    Released(PartitionId, Arc<Released>),
-    Advanced(PartitionId, Position),
-    Ops(PartitionId, Family, Vec<Op>),
-    Check(PartitionId, Family),
-    Replayed(PartitionId, Family, Result<(), Option<Position>>),
+mod applier;
+mod start;
+
+pub(crate) use start::positions;
+
+/// A step of a partition's way through the log, with its number: one that is lost on the way is noticed by the next.
+#[derive(Clone)]
+enum Told {
+    Released(Arc<Released>),
+    Advanced(Position),
 }
 
 #[derive(Clone)]
+enum Input {
+    /// More pieces of a partition, each where its view is believed to be; `number` of the last step they know of.
+    Open {
+        id: PartitionId,
+        pieces: Vec<(Piece, Position)>,
+        number: u64,
+        events: mpsc::Sender<Event>,
+    },
+    Close(PartitionId),
+    /// A piece that is elsewhere now.
+    Leave(PartitionId, Piece),
+    Told(PartitionId, u64, Told),
+    Ops(PartitionId, Family, Vec<Op>),
+    Check(PartitionId, Family),
+    Replayed(PartitionId, Piece, Result<(), Option<Position>>),
+}
+
+/// Up to where the views were acknowledged: what a move waits for, and what readers may expect.
+type Reached = Arc<Mutex<HashMap<(PartitionId, Piece), Position>>>;
+
+#[derive(Clone)]
 pub(crate) struct Handle {
-    queue: Sender<Input>,
+    queues: Vec<Sender<Input>>,
+    reached: Reached,
 }
 
 pub(crate) struct Stage {
-    queue: Receiver<Input>,
+    queues: Vec<Receiver<Input>>,
+    reached: Reached,
 }
 
 /// Drained at once into the partitions' backlogs, which have their own bounds.
-pub(crate) fn open() -> (Handle, Stage) {
-    let (sender, receiver) = Queue::named("apply").items(1 << 20).bytes(512 << 20).open();
-    (Handle { queue: sender }, Stage { queue: receiver })
+pub(crate) fn open(instances: usize) -> (Handle, Stage) {
+    let queue = || Queue::named("apply").items(65_536 / instances).bytes((64 << 20) / instances).open();
+    let (senders, receivers) = (0..instances).map(|_| queue()).unzip();
+    let reached = Reached::default();
+    (Handle { queues: senders, reached: reached.clone() }, Stage { queues: receivers, reached })
+}
+
+impl Stage {
+    pub(crate) fn start(self, router: &Arc<Router>, tasks: &Tasks) {
+        for (instance, queue) in self.queues.into_iter().enumerate() {
+            let work = applier::run(router.clone(), instance, queue, self.reached.clone());
+            let name = router.views.places().redis(instance).instance();
+            tasks.spawn(format!("apply {name}"), OnError::StopService, work);
+        }
+    }
 }
 
 impl Handle {
-    pub(crate) fn open(&self, id: &PartitionId, views: [Position; 2], events: mpsc::Sender<Event>) {
-        self.push(Input::Open { id: id.clone(), views, events }, 64);
+    pub(crate) fn open(
+        &self,
+        id: &PartitionId,
+        pieces: &[(Piece, Position)],
+        number: u64,
+        events: &mpsc::Sender<Event>,
+    ) {
+        for (instance, queue) in self.queues.iter().enumerate() {
+            let pieces: Vec<_> =
+                pieces.iter().filter(|(piece, _)| piece.instance == instance).copied().collect();
+            if !pieces.is_empty() {
+                push(queue, Input::Open { id: id.clone(), pieces, number, events: events.clone() }, 256);
+            }
+        }
     }
 
     pub(crate) fn close(&self, id: &PartitionId) {
-        self.push(Input::Close(id.clone()), 64);
+        self.all(&Input::Close(id.clone()), 64);
+        self.reached.lock().retain(|(of, _), _| of != id);
     }
 
-    pub(crate) fn released(&self, id: &PartitionId, released: Arc<Released>) {
-        let weight = released.event.len() + 128;
-        self.push(Input::Released(id.clone(), released), weight);
+    pub(crate) fn leave(&self, id: &PartitionId, piece: Piece) {
+        push(&self.queues[piece.instance], Input::Leave(id.clone(), piece), 64);
+        self.reached.lock().remove(&(id.clone(), piece));
     }
 
-    pub(crate) fn advanced(&self, id: &PartitionId, to: Position) {
-        self.push(Input::Advanced(id.clone(), to), 64);
+    pub(crate) fn released(&self, id: &PartitionId, number: u64, released: Arc<Released>) {
+        let weight = released.event.len() + 600;
+        self.all(&Input::Told(id.clone(), number, Told::Released(released)), weight);
+    }
+
+    pub(crate) fn advanced(&self, id: &PartitionId, number: u64, to: Position) {
+        self.all(&Input::Told(id.clone(), number, Told::Advanced(to)), 64);
     }
 
     pub(crate) fn persisted(
@@ -73,311 +125,38 @@ impl Handle {
     }
 
     pub(crate) fn ops(&self, id: &PartitionId, family: Family, ops: Vec<Op>) {
-        self.push(Input::Ops(id.clone(), family, ops), 128);
+        self.all(&Input::Ops(id.clone(), family, ops), 128);
     }
 
     /// A cold load found the view too far back: look now, not at the next beat.
     pub(crate) fn check(&self, id: PartitionId, family: Family) {
-        self.push(Input::Check(id, family), 64);
+        self.all(&Input::Check(id, family), 64);
     }
 
-    pub(crate) fn replayed(&self, id: PartitionId, family: Family, result: Result<(), Option<Position>>) {
-        self.push(Input::Replayed(id, family, result), 64);
+    pub(crate) fn replayed(&self, id: PartitionId, piece: Piece, result: Result<(), Option<Position>>) {
+        push(&self.queues[piece.instance], Input::Replayed(id, piece, result), 64);
     }
 
-    fn push(&self, input: Input, weight: usize) {
-        // A record that does not get in here leaves a hole in the backlog, which the next mismatch finds and replays.
-        if self.queue.try_push(input, weight).is_err() {
-            self.queue.count_drop();
-        }
+    /// Up to where an instance has a partition's commit view, as last acknowledged to this owner.
+    pub(crate) fn reached(&self, id: &PartitionId, instance: usize) -> Option<Position> {
+        self.reached.lock().get(&(id.clone(), Piece::commit(instance))).copied()
     }
-}
 
-/// Where an owner starts: the fold's position, and the views' own.
-pub(crate) struct Start {
-    pub(crate) from: Position,
-    pub(crate) views: [Position; 2],
-}
+    /// Up to where a piece is right, in any case; 0 while nothing is known.
+    pub(crate) fn right_up_to(&self, id: &PartitionId, pieces: &[Piece]) -> u64 {
+        let reached = self.reached.lock();
+        let at = pieces.iter().map(|piece| reached.get(&(id.clone(), *piece)).map_or(0, |at| at.offset));
+        at.min().unwrap_or(0)
+    }
 
-/// How far a fold may start before the views, so that receipts and gap fetches survive a change of owner.
-const LOOK_BACK: u64 = 20_000;
-
-/// The views' positions, read before the claim is appended. With Redis down: from where MySQL is, if that is known.
-/// None: stopped meanwhile.
-pub(crate) async fn positions(router: &Arc<Router>, id: &PartitionId, tasks: &Tasks) -> Option<Start> {
-    let stopping = tasks.stopping();
-    loop {
-        let persisted = router.persisted.lock().get(id).copied();
-        match router.views.positions(id).await {
-            Ok(found) => {
-                let stored = match found.contains(&None) {
-                    true => rebuild::persisted(router, id).await.or(persisted).unwrap_or_default(),
-                    false => Position::default(),
-                };
-                // A view that has nothing is rebuilt up to where the fold begins.
-                let views = found.map(|at| at.unwrap_or(stored));
-                let lowest = if views[0].offset <= views[1].offset { views[0] } else { views[1] };
-                let from = match persisted {
-                    Some(at) if at.offset < lowest.offset && lowest.offset - at.offset <= LOOK_BACK => at,
-                    _ => lowest,
-                };
-                if let Some(start) = still_there(router, id, Start { from, views }).await {
-                    return Some(start);
-                }
-            }
-            Err(error) => {
-                if let Some(at) = persisted {
-                    tracing::warn!(partition = %id, %error, "takes over without Redis, from MySQL's position");
-                    return Some(Start { from: at, views: [at, at] });
-                }
-                tracing::warn!(partition = %id, %error, "cannot take over: neither Redis nor MySQL says from where");
-            }
-        }
-        tokio::select! {
-            () = stopping.cancelled() => return None,
-            () = tokio::time::sleep(Duration::from_millis(500)) => {}
-        }
+    fn all(&self, input: &Input, weight: usize) {
+        self.queues.iter().for_each(|queue| push(queue, input.clone(), weight));
     }
 }
 
-/// Retention past the needed offset is an alarm and a stop, never a jump.
-async fn still_there(router: &Router, id: &PartitionId, start: Start) -> Option<Start> {
-    let mut reader = PartitionReader::open(&router.kafka, &id.topic, id.partition as i32, 0);
-    match reader.earliest().await {
-        Ok(earliest) if earliest as u64 <= start.from.offset => Some(start),
-        Ok(earliest) => {
-            tracing::error!(partition = %id, needed = start.from.offset, earliest,
-                "ALARM: the log no longer has what the views lack; this partition is not taken over");
-            None
-        }
-        Err(error) => {
-            tracing::warn!(partition = %id, %error, "cannot take over: Kafka does not answer");
-            None
-        }
-    }
-}
-
-const CALL_SECTIONS: usize = 48;
-const BACKLOG_BYTES: usize = 32 << 20;
-const BEAT: Duration = Duration::from_secs(1);
-const RETRY: Duration = Duration::from_millis(100);
-
-struct Views {
-    cursors: [ViewCursor; 2],
-    ops: [Vec<Op>; 2],
-    beat: [bool; 2],
-    events: mpsc::Sender<Event>,
-}
-
-struct Applier {
-    router: Arc<Router>,
-    partitions: HashMap<PartitionId, Views>,
-    failing: bool,
-}
-
-impl Stage {
-    pub(crate) async fn run(mut self, router: Arc<Router>) {
-        let mut applier = Applier { router, partitions: HashMap::new(), failing: false };
-        let mut beats = tokio::time::interval(BEAT);
-        let stopping = applier.router.context.stopping();
-        loop {
-            tokio::select! {
-                inputs = self.queue.pop_up_to(4096, 64 << 20) => {
-                    if inputs.is_empty() { return }
-                    inputs.into_iter().for_each(|input| applier.take(input));
-                }
-                _ = beats.tick() => applier.beat(),
-                () = stopping.cancelled() => {
-                    // The last released records; whatever is missed is replayed by the next owner.
-                    self.queue.try_pop_up_to(usize::MAX, usize::MAX).into_iter().for_each(|i| applier.take(i));
-                    applier.apply().await;
-                    return;
-                }
-            }
-            if applier.apply().await.is_some_and(|ok| !ok) {
-                tokio::time::sleep(RETRY).await;
-            }
-        }
-    }
-}
-
-impl Applier {
-    fn take(&mut self, input: Input) {
-        match input {
-            Input::Open { id, views, events } => {
-                let [commit, user] = FAMILIES;
-                let cursors = [
-                    ViewCursor::new(commit, views[0], BACKLOG_BYTES),
-                    ViewCursor::new(user, views[1], BACKLOG_BYTES),
-                ];
-                let ops = [Vec::new(), Vec::new()];
-                self.partitions.insert(id, Views { cursors, ops, beat: [true; 2], events });
-            }
-            Input::Close(id) => drop(self.partitions.remove(&id)),
-            Input::Released(id, released) => self.with(&id, |views| {
-                views.cursors.iter_mut().for_each(|cursor| cursor.push(released.clone()));
-            }),
-            Input::Advanced(id, to) => self.with(&id, |views| {
-                views.cursors.iter_mut().for_each(|cursor| cursor.advance(to));
-            }),
-            Input::Ops(id, family, ops) => self.with(&id, |views| views.ops[place(family)].extend(ops)),
-            Input::Check(id, family) => self.with(&id, |views| views.beat[place(family)] = true),
-            Input::Replayed(id, family, result) => self.replayed(&id, family, result),
-        }
-    }
-
-    fn with(&mut self, id: &PartitionId, change: impl FnOnce(&mut Views)) {
-        if let Some(views) = self.partitions.get_mut(id) {
-            change(views);
-        }
-    }
-
-    fn beat(&mut self) {
-        self.partitions.values_mut().for_each(|views| views.beat = [true; 2]);
-    }
-
-    /// One script call with what all partitions have; None: there was nothing; false: no answer.
-    async fn apply(&mut self) -> Option<bool> {
-        let (mut sections, mut spans) = (Vec::new(), Vec::new());
-        for (id, views) in &mut self.partitions {
-            for (i, family) in FAMILIES.into_iter().enumerate() {
-                if sections.len() >= CALL_SECTIONS {
-                    break;
-                }
-                let beat = views.beat[i];
-                if let Some(batch) = views.cursors[i].next(BATCH_RECORDS, BATCH_BYTES, beat) {
-                    views.beat[i] = false;
-                    if telemetry::otlp_on() && family == Family::Commit {
-                        spans.extend(batch.released.iter().map(|of| span_of(of)));
-                    }
-                    let expect = Expect::Move(batch.expected, batch.new);
-                    sections.push(Section::new(id, family, expect, batch.ops));
-                }
-                if !views.ops[i].is_empty() {
-                    let ops = std::mem::take(&mut views.ops[i]);
-                    sections.push(Section::new(id, family, Expect::Any, ops));
-                }
-            }
-        }
-        if sections.is_empty() {
-            return None;
-        }
-        let stage = metrics::stage("apply");
-        let answers = self.router.views.apply(&sections).await;
-        stage.done(if answers.is_ok() { "ok" } else { "failed" });
-        drop(spans);
-        Some(self.settle(sections, answers))
-    }
-
-    fn settle(&mut self, sections: Vec<Section>, answers: Result<Vec<Applied>, ViewError>) -> bool {
-        let answers = match answers {
-            Ok(answers) => {
-                if std::mem::take(&mut self.failing) {
-                    tracing::info!("the Redis views take batches again");
-                }
-                answers
-            }
-            Err(error) => {
-                if !std::mem::replace(&mut self.failing, true) {
-                    tracing::warn!(%error, "the Redis views do not take batches; accepting and delivery go on");
-                }
-                for section in sections {
-                    self.unanswered(section);
-                }
-                return false;
-            }
-        };
-        for (section, answer) in sections.into_iter().zip(answers) {
-            if let Expect::Move(_, new) = section.expect {
-                self.answered(&section, new, answer);
-            }
-        }
-        true
-    }
-
-    fn unanswered(&mut self, section: Section) {
-        let Some(views) = self.partitions.get_mut(&section.id) else { return };
-        let i = place(section.family);
-        match section.expect {
-            Expect::Move(..) => views.cursors[i].unanswered(),
-            // Maxima: kept for the next call, within a bound; beyond it the next mark or cursor says more.
-            _ if views.ops[i].len() < 10_000 => views.ops[i].extend(section.ops),
-            _ => {}
-        }
-    }
-
-    fn answered(&mut self, section: &Section, new: Position, answer: Applied) {
-        let Some(views) = self.partitions.get_mut(&section.id) else { return };
-        let cursor = &mut views.cursors[place(section.family)];
-        match answer {
-            Applied::Ok => {
-                let passed = cursor.applied(new);
-                if section.family == Family::Commit {
-                    // Full only when the partition is busy; the next batch says more.
-                    let _later = views.events.try_send(Event::ViewAt(new.offset));
-                } else {
-                    let joins = passed
-                        .into_iter()
-                        .filter(|released| !lapwing_model::fold::member_changes(&released.record).is_empty());
-                    joins.for_each(|released| self.router.dispatch.push(Dispatch::Announce(released)));
-                }
-            }
-            Applied::At(stored) => self.stands_at(&section.id, section.family, stored),
-        }
-    }
-
-    fn stands_at(&mut self, id: &PartitionId, family: Family, stored: Option<Position>) {
-        let Some(views) = self.partitions.get_mut(id) else { return };
-        let cursor = &mut views.cursors[place(family)];
-        match stored {
-            Some(at) => {
-                let repair = cursor.mismatch(at);
-                self.repair(id, family, repair);
-            }
-            None => {
-                let work = rebuild::run(self.router.clone(), id.clone(), family, cursor.lost());
-                self.router.context.tasks.spawn(format!("rebuild {id}"), OnError::Log, work);
-            }
-        }
-    }
-
-    fn repair(&mut self, id: &PartitionId, family: Family, repair: Repair) {
-        match repair {
-            Repair::Resumed => {}
-            Repair::Replay { from, to } => {
-                tracing::warn!(partition = %id, view = family.name(), from = %from.encode(), to = %to.encode(),
-                    "the view is behind: replaying the log into it");
-                let work = replay::run(self.router.clone(), id.clone(), family, replay::Plan::all(from), to);
-                self.router.context.tasks.spawn(format!("replay {id}"), OnError::Log, work);
-            }
-            Repair::Ahead(at) => {
-                tracing::error!(partition = %id, view = family.name(), at = %at.encode(),
-                    "the view is ahead of what this owner has read");
-            }
-        }
-    }
-
-    fn replayed(&mut self, id: &PartitionId, family: Family, result: Result<(), Option<Position>>) {
-        let Some(views) = self.partitions.get_mut(id) else { return };
-        match result {
-            Ok(()) => {
-                views.cursors[place(family)].replayed();
-                views.beat[place(family)] = true;
-                tracing::info!(partition = %id, view = family.name(), "the view is whole again");
-            }
-            Err(stored) => self.stands_at(id, family, stored),
-        }
-    }
-}
-
-fn span_of(released: &Released) -> tracing::Span {
-    let span = tracing::debug_span!("apply", conversation = %released.key, seq = released.record.seq);
-    telemetry::span_from(&released.record.traceparent, span)
-}
-
-fn place(family: Family) -> usize {
-    match family {
-        Family::Commit => 0,
-        Family::User => 1,
+fn push(queue: &Sender<Input>, input: Input, weight: usize) {
+    // A step that does not get in is missed by number: its piece is then brought up from the log.
+    if queue.try_push(input, weight).is_err() {
+        queue.count_drop();
     }
 }

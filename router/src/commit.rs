@@ -8,7 +8,7 @@ use lapwing_model::{
     record::{self, BadRecord},
 };
 use lapwing_proto::record::Record;
-use lapwing_runtime::throttle::Throttle;
+use lapwing_runtime::{fail_point, throttle::Throttle};
 use tokio::sync::mpsc;
 
 use crate::{router::Router, sequence::Event};
@@ -25,6 +25,7 @@ pub(crate) async fn run(router: Arc<Router>, id: PartitionId, from: Position, ev
             Ok(fetched) if fetched.records.is_empty() => {}
             Ok(fetched) => {
                 let records = fetched.records.into_iter().map(decode).collect();
+                fail_point("commit.after");
                 if events.send(Event::Read(records)).await.is_err() {
                     return;
                 }

@@ -1,7 +1,7 @@
 //! Every configuration key of the router with its default; `--print-config` prints them.
 
 use clap::Parser;
-use lapwing_runtime::{Common, SecretUrl};
+use lapwing_runtime::Common;
 
 /// The Lapwing router: owns the order of conversations and their fan-out.
 #[derive(Debug, Clone, Parser)]
@@ -14,14 +14,8 @@ pub struct Config {
     #[arg(long, env = "LAPWING_KAFKA_BROKERS", default_value = "127.0.0.1:9092")]
     pub kafka_brokers: String,
 
-    /// Redis with the views, with its password: redis://:password@host:port/0
-    #[arg(
-        long,
-        env = "LAPWING_REDIS_URL",
-        default_value = "redis://127.0.0.1:6379/0",
-        hide_env_values = true
-    )]
-    pub redis_url: SecretUrl,
+    #[command(flatten)]
+    pub redis: lapwing_views::Settings,
 
     /// Partitions of each log topic: a power of two, fixed for the life of a cluster
     #[arg(long, env = "LAPWING_PARTITIONS", default_value_t = 8)]
@@ -62,6 +56,10 @@ pub struct Config {
     /// Largest body of a message
     #[arg(long, env = "LAPWING_MAX_BODY", default_value_t = 512 << 10)]
     pub max_body: usize,
+
+    /// Percent of its maxmemory in use at which the views' Redis takes no new messages: 503 `overloaded`
+    #[arg(long, env = "LAPWING_REDIS_RED_LINE", default_value_t = 90)]
+    pub redis_red_line: u32,
 
     /// Events that a conversation's hot window keeps once they are in MySQL
     #[arg(long, env = "LAPWING_HOT_EVENTS", default_value_t = 200)]

@@ -16,7 +16,7 @@ use lapwing_proto::{
 };
 use lapwing_router_core::{Released, interest::Interest};
 use lapwing_runtime::{
-    metrics,
+    fail_point, metrics,
     queue::{Queue, Receiver, Sender},
     telemetry,
 };
@@ -28,6 +28,8 @@ pub(crate) enum Dispatch {
     Receipt {
         key: ConversationKey,
         receipt: bus::Receipt,
+        /// Also to nodes that have not told a new owner yet what they want.
+        everywhere: bool,
     },
     Cursor(CursorRecord),
     Interest {
@@ -119,10 +121,18 @@ impl Dispatcher {
     fn dispatch(&mut self, item: Dispatch) {
         match item {
             Dispatch::Released(released) => self.released(&released),
-            Dispatch::Receipt { key, receipt } => {
-                if !receipt.senders.is_empty() {
-                    self.send_to_interested(&key, deliver_item::Body::Receipt(receipt), None, &[]);
-                }
+            Dispatch::Receipt { receipt, .. } if receipt.senders.is_empty() => {}
+            Dispatch::Receipt { key, receipt, everywhere: true } => {
+                let item = bus::DeliverItem {
+                    tenant: key.tenant.to_string(),
+                    conversation: key.conversation.to_string(),
+                    body: Some(deliver_item::Body::Receipt(receipt)),
+                    ..bus::DeliverItem::default()
+                };
+                self.nodes.all().for_each(|lanes| lanes.push(key.hash64(), item.clone(), None));
+            }
+            Dispatch::Receipt { key, receipt, .. } => {
+                self.send_to_interested(&key, deliver_item::Body::Receipt(receipt), None, &[]);
             }
             Dispatch::Cursor(cursor) => {
                 let key = ConversationKey::new(cursor.tenant.as_str(), cursor.conversation.as_str());
@@ -167,6 +177,7 @@ impl Dispatcher {
         let at = std::time::Instant::now();
         self.active.insert(released.key.clone(), Active { head: record.seq, n: record.n, at });
         stage.done("ok");
+        fail_point("dispatch.after");
     }
 
     /// How many nodes that is.

@@ -12,6 +12,7 @@ pub mod config;
 mod dispatch;
 mod lanes;
 mod lookup;
+mod moves;
 mod nodes;
 mod ownership;
 mod produce;
@@ -21,6 +22,7 @@ mod router;
 mod sequence;
 mod tenants;
 mod times;
+mod told;
 mod watermark;
 
 pub use router::{Router, open, start};

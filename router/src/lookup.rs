@@ -1,6 +1,10 @@
 //! The views' part of ① admit: lookups of all partitions, joined into few script calls.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use lapwing_model::{PartitionId, view::Family};
 use lapwing_router_core::{Load, Loaded, Lookup, LookupAnswer, Own};
@@ -46,7 +50,8 @@ impl Handle {
 impl Stage {
     pub(crate) async fn run(mut self, router: Arc<Router>) {
         // Apart, so that with a slow or absent Redis what needs no load waits only for its short deadline.
-        let (light_places, heavy_places) = (places(), places());
+        let instances = router.views.places().instances().len();
+        let (light_places, heavy_places) = (places(), (0..instances).map(|_| places()).collect::<Vec<_>>());
         let stopping = router.context.stopping();
         loop {
             let batch = tokio::select! {
@@ -56,10 +61,17 @@ impl Stage {
             if batch.is_empty() {
                 return;
             }
-            let (heavy, light): (Vec<_>, Vec<_>) =
-                batch.into_iter().partition(|(_, lookup)| lookup.load.is_some());
-            start(&router, &light_places, light).await;
-            start(&router, &heavy_places, heavy).await;
+            let (mut light, mut heavy) = (Vec::new(), BTreeMap::<usize, Vec<_>>::new());
+            for (id, lookup) in batch {
+                match lookup.load {
+                    None => light.push((id, lookup)),
+                    Some(_) => heavy.entry(router.views.places().commit(&id)).or_default().push((id, lookup)),
+                }
+            }
+            start(&router, &light_places, 0, light).await;
+            for (instance, batch) in heavy {
+                start(&router, &heavy_places[instance], instance, batch).await;
+            }
         }
     }
 }
@@ -69,7 +81,12 @@ fn places() -> Arc<Semaphore> {
 }
 
 /// Waits for a place only while this kind of lookup has none.
-async fn start(router: &Arc<Router>, places: &Arc<Semaphore>, batch: Vec<(PartitionId, Lookup)>) {
+async fn start(
+    router: &Arc<Router>,
+    places: &Arc<Semaphore>,
+    instance: usize,
+    batch: Vec<(PartitionId, Lookup)>,
+) {
     if batch.is_empty() {
         return;
     }
@@ -77,14 +94,14 @@ async fn start(router: &Arc<Router>, places: &Arc<Semaphore>, batch: Vec<(Partit
     let router = router.clone();
     let tasks = router.context.tasks.clone();
     tasks.spawn("lookup batch", OnError::Log, async move {
-        look_up(&router, batch).await;
+        look_up(&router, instance, batch).await;
         drop(place);
     });
 }
 
-async fn look_up(router: &Router, batch: Vec<(PartitionId, Lookup)>) {
+async fn look_up(router: &Router, instance: usize, batch: Vec<(PartitionId, Lookup)>) {
     let stage = metrics::stage("admit");
-    let (loads, owns) = tokio::join!(load(router, &batch), own(router, &batch));
+    let (loads, owns) = tokio::join!(load(router, instance, &batch), own(router, &batch));
     stage.done("ok");
     // Together for each partition: a message each would wake its task as often.
     let mut told: HashMap<PartitionId, Vec<LookupAnswer>> = HashMap::new();
@@ -99,7 +116,7 @@ async fn look_up(router: &Router, batch: Vec<(PartitionId, Lookup)>) {
     }
 }
 
-async fn load(router: &Router, batch: &[(PartitionId, Lookup)]) -> Vec<Load> {
+async fn load(router: &Router, instance: usize, batch: &[(PartitionId, Lookup)]) -> Vec<Load> {
     let asked: Vec<_> = batch
         .iter()
         .filter_map(|(_, lookup)| {
@@ -115,7 +132,7 @@ async fn load(router: &Router, batch: &[(PartitionId, Lookup)]) -> Vec<Load> {
         .collect();
     let found = match asked.is_empty() {
         true => Ok(Vec::new()),
-        false => router.views.load(&asked, lapwing_runtime::time::now_ms()).await,
+        false => router.views.load(instance, &asked, lapwing_runtime::time::now_ms()).await,
     };
     let mut found = found
         .unwrap_or_else(|error| {
@@ -158,19 +175,17 @@ async fn own(router: &Router, batch: &[(PartitionId, Lookup)]) -> Vec<Own> {
         })
         .collect();
     let owned = match asked.is_empty() {
-        true => Ok(Vec::new()),
+        true => Vec::new(),
         false => router.views.own(&asked, OWN_DEADLINE).await,
     };
-    let mut owned = match owned {
-        Ok(owned) => owned.into_iter(),
-        Err(_) => {
-            ::metrics::counter!(metrics::CMIDOWN_SKIPPED_TOTAL).increment(asked.len() as u64);
-            Vec::new().into_iter()
-        }
-    };
+    let skipped = owned.iter().filter(|owned| owned.is_none()).count();
+    if skipped > 0 {
+        ::metrics::counter!(metrics::CMIDOWN_SKIPPED_TOTAL).increment(skipped as u64);
+    }
+    let mut owned = owned.into_iter();
     let answer = |(_, lookup): &(PartitionId, Lookup)| match &lookup.own {
         None => Own::NotAsked,
-        Some(_) => match owned.next() {
+        Some(_) => match owned.next().flatten() {
             Some(Owned::New) => Own::New,
             Some(Owned::SameContent) => Own::SameContent,
             Some(Owned::OtherContent) => Own::OtherContent,

@@ -17,6 +17,7 @@ use lapwing_router_core::{
     assign::{Order, Times},
 };
 use lapwing_runtime::time::mono_ms;
+use lapwing_views::Piece;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -51,8 +52,11 @@ impl Handle {
         self.state.changed.notify_one();
     }
 
-    pub(crate) fn gone(&self, id: &PartitionId, _by: Option<String>) {
+    pub(crate) fn gone(&self, id: &PartitionId, by: Option<String>) {
         self.state.mine.lock().remove(id);
+        if let (Some(_), Some(assignment)) = (by, self.state.assignment.lock().as_mut()) {
+            assignment.deposed(id, mono_ms());
+        }
         self.state.changed.notify_one();
     }
 
@@ -114,19 +118,29 @@ impl Stage {
 
 async fn beat(router: &Router, state: &Shared, counter: &mut u64) {
     *counter += 1;
+    let places = router.views.places();
+    let now = mono_ms();
+    let isolated = state.assignment.lock().as_mut().is_none_or(|assignment| {
+        assignment.sent(*counter, now);
+        assignment.isolated(now)
+    });
     let entry = |(id, epoch): (&PartitionId, &Option<u64>)| Owned {
         topic: id.topic.to_string(),
         partition: id.partition,
         epoch: epoch.unwrap_or_default(),
         serving: epoch.is_some(),
+        redis: places.redis(places.commit(id)).instance().to_owned(),
+        commit_at: router.apply.right_up_to(id, &[Piece::commit(places.commit(id))]),
+        user_at: router.apply.right_up_to(id, &places.pieces(id)[1..]),
     };
-    let owned = state.mine.lock().iter().map(entry).collect();
+    // Who does not hear itself lists nothing and wants nothing, so that others do not wait for it.
+    let owned = if isolated { Vec::new() } else { state.mine.lock().iter().map(entry).collect() };
     let heartbeat = RouterHeartbeat {
         router: router.node().to_owned(),
         incarnation: router.incarnation,
         counter: *counter,
         owned,
-        draining: state.draining.load(std::sync::atomic::Ordering::Relaxed),
+        draining: isolated || state.draining.load(std::sync::atomic::Ordering::Relaxed),
         tenants_generation: router.tenants.generation(),
     };
     // Lost ones are the point of the lease.
@@ -137,6 +151,8 @@ async fn tell_isolation(router: &Router, state: &Shared, before: bool) -> bool {
     let now = mono_ms();
     let isolated = state.assignment.lock().as_ref().is_none_or(|assignment| assignment.isolated(now));
     if isolated != before {
+        // Heard by the others at once: what this router has, or that it has nothing to say.
+        state.changed.notify_one();
         if isolated {
             tracing::warn!("own heartbeats are not heard: publishes are redirected");
         }

@@ -7,7 +7,7 @@ use lapwing_links::kafka::{DeliveryError, Outcome};
 use lapwing_model::{Family, Op, PartitionId, record::cursor_key};
 use lapwing_proto::{Message as _, record::CursorRecord};
 use lapwing_router_core::RequestId;
-use lapwing_runtime::{OnError, Tasks};
+use lapwing_runtime::{OnError, Tasks, fail_point};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
@@ -58,6 +58,7 @@ struct One {
 
 impl Outcome for One {
     fn settled(self: Box<Self>, result: Result<i64, DeliveryError>) {
+        fail_point("produce.after");
         let mut told = self.acks.told.lock();
         match result {
             Ok(offset) if told.acknowledged.is_none_or(|(_, highest)| highest < offset as u64) => {
@@ -85,7 +86,9 @@ pub(crate) fn send(
     router
         .producer
         .send_to(&id.topic, id.partition as i32, &record.key, headers, &record.value, Box::new(one))
-        .map_err(|error| error.to_string())
+        .map_err(|error| error.to_string())?;
+    fail_point("produce.middle");
+    Ok(())
 }
 
 /// Where a cursor's request waits.

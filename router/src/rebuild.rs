@@ -19,7 +19,7 @@ use lapwing_proto::{
     record::CursorRecord,
 };
 use lapwing_runtime::{metrics, throttle::Throttle, time::now_ms};
-use lapwing_views::{Applied, Expect, Section, ops_of_row};
+use lapwing_views::{Applied, Expect, Piece, Section, ops_of_row};
 
 use crate::{produce, replay, router::Router};
 
@@ -40,14 +40,15 @@ enum Halt {
 }
 
 /// Until the view stands at `to`, or the partition is gone.
-pub(crate) async fn run(router: Arc<Router>, id: PartitionId, family: Family, to: Position) {
+pub(crate) async fn run(router: Arc<Router>, id: PartitionId, piece: Piece, to: Position) {
+    let family = piece.family;
     let Ok(_one) = router.rebuilds.acquire().await else { return };
     let quiet = Throttle::every_ms(5000);
     loop {
-        match rebuilt(&router, &id, family, to).await {
-            Ok(plan) => return replay::run(router.clone(), id, family, plan, to).await,
+        match rebuilt(&router, &id, piece, to).await {
+            Ok(plan) => return replay::run(router.clone(), id, piece, plan, to).await,
             Err(Halt::Stopping) => return,
-            Err(Halt::Elsewhere(stored)) => return router.apply.replayed(id, family, Err(stored)),
+            Err(Halt::Elsewhere(stored)) => return router.apply.replayed(id, piece, Err(stored)),
             Err(Halt::Trouble(why)) => {
                 if let Some(more) = quiet.pass() {
                     tracing::error!(partition = %id, view = family.name(), more,
@@ -95,20 +96,25 @@ async fn ask_page(router: &Router, ask: RebuildAsk) -> Result<RebuildPage, Strin
 async fn rebuilt(
     router: &Router,
     id: &PartitionId,
-    family: Family,
+    piece: Piece,
     to: Position,
 ) -> Result<replay::Plan, Halt> {
+    let family = piece.family;
     let mut log = PartitionReader::open(&router.kafka, &id.topic, id.partition as i32, 0);
     let earliest = log.earliest().await.map_err(|error| Halt::Trouble(error.to_string()))? as u64;
+    let mut filling = Filling::new(router, id, piece);
+    filling.section(Expect::Begin(filling.token.clone()), Vec::new()).await?;
+    let token = Some(filling.token.clone());
+    let from_start = replay::Plan { from: Position::default(), hot_from: 0, token: token.clone() };
     let first = match ask_page(router, ask_of(router, id, family)).await {
         Ok(page) => page,
         // The log alone has everything.
-        Err(_) if earliest == 0 => return Ok(replay::Plan::from_start()),
+        Err(_) if earliest == 0 => return Ok(from_start),
         Err(error) => return Err(Halt::Trouble(error)),
     };
     let persisted: Position = first.persisted.map(Into::into).unwrap_or_default();
     if persisted.offset == 0 && earliest == 0 {
-        return Ok(replay::Plan::from_start());
+        return Ok(from_start);
     }
     let from: Position = first.window.map(Into::into).unwrap_or_default();
     if from.offset < earliest {
@@ -120,46 +126,43 @@ async fn rebuilt(
     }
     tracing::warn!(partition = %id, view = family.name(), persisted = %persisted.encode(), from = %from.encode(),
         to = %to.encode(), "the view has nothing stored: rebuilding it from MySQL and the log");
-    let mut filling = Filling::new(router, id, family);
-    filling.section(Expect::Begin(filling.token.clone()), Vec::new()).await?;
     let cursor_offset = first.cursor_offset;
     let rows = filling.rows(first, persisted).await?;
     if family == Family::User {
         filling.cursors(cursor_offset).await?;
     }
-    filling.section(Expect::End(filling.token.clone(), from), Vec::new()).await?;
     tracing::info!(partition = %id, view = family.name(), rows, "the rows of MySQL are in the view, the log follows");
-    Ok(replay::Plan { from, hot_from: persisted.offset })
+    Ok(replay::Plan { from, hot_from: persisted.offset, token })
 }
 
 struct Filling<'a> {
     router: &'a Router,
     id: &'a PartitionId,
-    family: Family,
+    piece: Piece,
     token: String,
     told: Instant,
 }
 
 impl<'a> Filling<'a> {
-    fn new(router: &'a Router, id: &'a PartitionId, family: Family) -> Self {
+    fn new(router: &'a Router, id: &'a PartitionId, piece: Piece) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let token = format!("{}-{}-{number}", router.node(), router.incarnation);
-        Self { router, id, family, token, told: Instant::now() }
+        Self { router, id, piece, token, told: Instant::now() }
     }
 
     async fn rows(&mut self, first: RebuildPage, persisted: Position) -> Result<u64, Halt> {
         let (mut page, mut rows) = (first, 0);
         loop {
             let mut ops = Vec::new();
-            page.rows.iter().for_each(|row| ops_of_row(self.family, row, &mut ops));
+            page.rows.iter().for_each(|row| ops_of_row(self.piece.family, row, &mut ops));
             rows += page.rows.len() as u64;
-            ::metrics::counter!(metrics::REBUILT_ROWS_TOTAL, "view" => self.family.name())
+            ::metrics::counter!(metrics::REBUILT_ROWS_TOTAL, "view" => self.piece.family.name())
                 .increment(page.rows.len() as u64);
             self.section(Expect::Rebuild(self.token.clone()), ops).await?;
             if self.told.elapsed() > Duration::from_secs(5) {
                 self.told = Instant::now();
-                tracing::info!(partition = %self.id, view = self.family.name(), rows, "rebuilding");
+                tracing::info!(partition = %self.id, view = self.piece.family.name(), rows, "rebuilding");
             }
             let Some(next) = page.next.take() else { return Ok(rows) };
             page = self.page(next, persisted).await?;
@@ -171,7 +174,8 @@ impl<'a> Filling<'a> {
         let mut last = String::new();
         for _ in 0..120 {
             self.go_on()?;
-            let ask = RebuildAsk { after: Some(after.clone()), ..ask_of(self.router, self.id, self.family) };
+            let ask =
+                RebuildAsk { after: Some(after.clone()), ..ask_of(self.router, self.id, self.piece.family) };
             match ask_page(self.router, ask).await {
                 // A snapshot from before the first page's would lack what the replay does not bring again.
                 Ok(page) if page.persisted.is_some_and(|at| at.offset >= persisted.offset) => {
@@ -214,13 +218,15 @@ impl<'a> Filling<'a> {
         if gone { Err(Halt::Stopping) } else { Ok(()) }
     }
 
-    async fn section(&self, expect: Expect, ops: Vec<Op>) -> Result<(), Halt> {
-        let section = Section::new(self.id, self.family, expect, ops);
+    async fn section(&self, expect: Expect, mut ops: Vec<Op>) -> Result<(), Halt> {
+        ops.retain(|op| self.piece.holds(op));
+        let section = Section::new(self.id, self.piece, expect, ops);
         self.go_on()?;
         match replay::apply(self.router, section).await {
             Some(Applied::Ok) => Ok(()),
             Some(Applied::At(stored)) => Err(Halt::Elsewhere(stored)),
-            None => Err(Halt::Stopping),
+            // The owner hears of it by its next batch.
+            Some(Applied::Moved(_)) | None => Err(Halt::Stopping),
         }
     }
 }

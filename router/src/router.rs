@@ -7,12 +7,11 @@ use bytes::Bytes;
 use lapwing_links::{
     kafka::{Kafka, Producer, ProducerOptions},
     nats::Nats,
-    redis::Redis,
 };
 use lapwing_model::{Kind, PartitionId, Position, kind::KINDS};
 use lapwing_proto::bus::RouterRequest;
-use lapwing_runtime::{Context, OnError, queue::Budget};
-use lapwing_views::Views;
+use lapwing_runtime::{Context, OnError, config::BadConfig, queue::Budget};
+use lapwing_views::{Places, Views};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
@@ -95,15 +94,14 @@ pub async fn start(config: Config, context: Context) -> anyhow::Result<()> {
 
 /// Connects and spawns every stage.
 pub async fn open(config: Config, context: Context) -> anyhow::Result<Arc<Router>> {
-    anyhow::ensure!(
-        config.partitions.is_power_of_two() && config.partitions <= 256,
-        "LAPWING_PARTITIONS must be a power of two up to 256"
-    );
+    if !config.partitions.is_power_of_two() || config.partitions > 256 {
+        return Err(BadConfig("LAPWING_PARTITIONS must be a power of two up to 256".to_owned()).into());
+    }
     let (tasks, health) = (&context.tasks, &context.health);
     health.require("ownership");
     let nats = Nats::connect(&config.common.nats_url, context.node(), tasks, health).await?;
-    let redis = Redis::connect("redis", &config.redis_url, tasks, health)?;
-    let views = Views::new(redis, config.partitions).with_window(config.dedupe_window_ms);
+    let places = Places::connect(&config.redis, config.partitions, tasks, health)?;
+    let views = Views::new(places).with_window(config.dedupe_window_ms);
     let kafka = Kafka::new(&config.kafka_brokers, &format!("router-{}", context.node()));
     let producer = Producer::new(
         &kafka,
@@ -117,11 +115,11 @@ pub async fn open(config: Config, context: Context) -> anyhow::Result<Arc<Router
     let (lookups, lookup_stage) = lookup::open();
     let (answers, answer_stage) = answer::open();
     let (dispatch, dispatch_stage) = dispatch::open();
-    let (apply, apply_stage) = apply::open();
+    let (apply, apply_stage) = apply::open(views.places().instances().len());
     let (ownership, ownership_stage) = ownership::open();
     let (tenants, tenants_stage) = tenants::open();
     let router = Arc::new(Router {
-        inbound: Budget::new("router inbound", config.inbound_bytes),
+        inbound: Budget::new("router_inbound", config.inbound_bytes),
         incarnation: lapwing_runtime::time::now_ms(),
         partitions: RwLock::default(),
         persisted: Mutex::default(),
@@ -144,7 +142,7 @@ pub async fn open(config: Config, context: Context) -> anyhow::Result<Arc<Router
     tasks.spawn("lookup", OnError::StopService, lookup_stage.run(router.clone()));
     tasks.spawn("answer", OnError::StopService, answer_stage.run(context.stopping()));
     tasks.spawn("dispatch", OnError::StopService, dispatch_stage.run(router.clone()));
-    tasks.spawn("apply", OnError::StopService, apply_stage.run(router.clone()));
+    apply_stage.start(&router, tasks);
     tasks.spawn("tenants", OnError::StopService, tenants_stage.run(router.clone()));
     tasks.spawn("watermark", OnError::StopService, watermark::run(router.clone()));
     tasks.spawn("admit", OnError::StopService, admit::run(router.clone()));

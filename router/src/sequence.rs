@@ -13,13 +13,16 @@ use lapwing_proto::{
 };
 use lapwing_router_core::{Effect, LookupAnswer, Now, Options, Partition, RequestId, State};
 use lapwing_runtime::{
-    OnError, Tasks, metrics,
+    OnError, Tasks, fail_point, metrics,
     queue::{Queue, Receiver, Sender},
 };
+use lapwing_views::Piece;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use crate::{answer::To, apply, commit, dispatch::Dispatch, produce, router::Router, times::Times};
+use crate::{
+    answer::To, apply, commit, dispatch::Dispatch, moves, produce, router::Router, times::Times, told,
+};
 
 pub(crate) struct Request {
     pub(crate) body: Body,
@@ -31,9 +34,40 @@ pub(crate) struct Request {
 pub(crate) enum Event {
     LookedUp(Vec<LookupAnswer>),
     Read(Vec<(u64, Result<Record, BadRecord>)>),
-    CursorStored { request: RequestId, slot: usize, error: Option<String> },
-    ViewAt(u64),
-    Mark { at: Position, tombstones: Vec<bus::Tombstone> },
+    CursorStored {
+        request: RequestId,
+        slot: usize,
+        error: Option<String>,
+    },
+    ViewAt {
+        instance: usize,
+        offset: u64,
+    },
+    /// Somebody else moved the commit view; a mark of it stands where it was.
+    ViewMoved {
+        from: usize,
+        to: String,
+    },
+    /// To be brought to another instance.
+    Move {
+        to: usize,
+    },
+    /// There nothing is left of an earlier time: it may be filled.
+    MoveReady {
+        to: usize,
+    },
+    MoveFailed {
+        to: usize,
+    },
+    /// There it is whole now.
+    MoveDone {
+        from: usize,
+        to: usize,
+    },
+    Mark {
+        at: Position,
+        tombstones: Vec<bus::Tombstone>,
+    },
     Isolated(bool),
     Release,
 }
@@ -58,6 +92,8 @@ pub(crate) struct Handle {
 /// Events come from a bounded number of producers, each of which waits; this only smooths their bursts.
 const EVENTS: usize = 4096;
 const BATCH: usize = 256;
+/// A new owner may not know yet which nodes want its conversations.
+const YOUNG: Duration = Duration::from_secs(5);
 
 /// Starts owning: the view's positions first, then the claim.
 pub(crate) fn start(router: &Arc<Router>, id: PartitionId) -> Handle {
@@ -79,6 +115,10 @@ pub(crate) fn start(router: &Arc<Router>, id: PartitionId) -> Handle {
         events,
         acks: Arc::default(),
         next_request: 0,
+        telling: told::Telling::default(),
+        serving_since: None,
+        told: (0, Position::default()),
+        moving: None,
         done: false,
         id,
     };
@@ -108,6 +148,12 @@ struct Owner {
     events: mpsc::Sender<Event>,
     acks: Arc<produce::Acks>,
     next_request: RequestId,
+    telling: told::Telling,
+    serving_since: Option<Instant>,
+    /// The last step that the views were told of, and its number.
+    told: (u64, Position),
+    /// The instance to which the commit view is being moved.
+    moving: Option<usize>,
     done: bool,
 }
 
@@ -125,7 +171,10 @@ impl Owner {
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => break,
-                _ = ticks.tick() => self.core.tick(now()),
+                _ = ticks.tick() => {
+                    self.core.tick(now());
+                    self.telling.tick(&self.router, &self.id, self.told.1);
+                }
                 () = acks.news() => self.hear_log(),
                 count = mailbox.recv_many(&mut events, BATCH) => {
                     if count == 0 { break }
@@ -151,9 +200,12 @@ impl Owner {
     async fn take_over(&mut self) -> bool {
         let Some(start) = apply::positions(&self.router, &self.id, &self.tasks).await else { return false };
         tracing::info!(partition = %self.id, from = %start.from.encode(), "claims");
-        self.router.apply.open(&self.id, start.views, self.events.clone());
+        self.told = (0, start.from);
+        self.router.apply.open(&self.id, &start.pieces, 0, &self.events);
+        told::start(&self.router, &self.tasks, &self.id, start.told, start.from);
+        let view = start.pieces.first().map_or(start.from, |(_, at)| *at);
         let nonce = rand_nonce();
-        self.core.take_over(nonce, start.from, start.views[0], now());
+        self.core.take_over(nonce, start.from, view, now());
         if let Some(at) = self.router.persisted.lock().get(&self.id) {
             self.core.mark(*at, &[]);
         }
@@ -183,8 +235,22 @@ impl Owner {
             Event::CursorStored { request, slot, error: Some(error) } => {
                 self.core.cursor_failed(request, slot, &error);
             }
-            Event::ViewAt(offset) => self.core.view_at(offset),
-            Event::Mark { at, tombstones } => self.core.mark(at, &tombstones),
+            Event::ViewAt { instance, offset } if instance == self.commit_instance() => {
+                self.core.view_at(offset)
+            }
+            Event::ViewAt { .. } => {}
+            Event::ViewMoved { from, to } => self.view_moved(from, &to),
+            Event::Move { to } => self.move_to(to),
+            Event::MoveReady { to } => self.open_at(to),
+            Event::MoveDone { from, to } => self.move_done(from, to),
+            Event::MoveFailed { to } => {
+                self.moving = None;
+                self.router.apply.leave(&self.id, Piece::commit(to));
+            }
+            Event::Mark { at, tombstones } => {
+                self.core.mark(at, &tombstones);
+                self.telling.marked(at);
+            }
             Event::Isolated(isolated) => self.core.set_isolated(isolated),
             Event::Release => self.core.release(now),
         }
@@ -235,6 +301,7 @@ impl Owner {
                 }
                 Effect::Produce { epoch, index, key, value, traceparent } => {
                     self.times.produced(index, &traceparent);
+                    fail_point("produce.before");
                     let record = produce::ToLog { epoch, index, key, value, traceparent };
                     if let Err(error) = produce::send(&self.router, &self.id, &record, &self.acks) {
                         self.core.produce_failed(epoch, &error, now());
@@ -244,11 +311,16 @@ impl Owner {
                 Effect::Released(released) => {
                     self.times.released(&released.record);
                     self.router.dispatch.push(Dispatch::Released(released.clone()));
-                    self.router.apply.released(&self.id, released);
+                    self.told = (self.told.0 + 1, released.after);
+                    self.router.apply.released(&self.id, self.told.0, released);
                 }
-                Effect::Advanced(to) => self.router.apply.advanced(&self.id, to),
+                Effect::Advanced(to) => {
+                    self.told = (self.told.0 + 1, to);
+                    self.router.apply.advanced(&self.id, self.told.0, to);
+                }
                 Effect::Receipts { key, receipt } => {
-                    self.router.dispatch.push(Dispatch::Receipt { key, receipt });
+                    let everywhere = self.serving_since.is_none_or(|since| since.elapsed() < YOUNG);
+                    self.router.dispatch.push(Dispatch::Receipt { key, receipt, everywhere });
                 }
                 Effect::Persisted { key, bucket, seq, head } => {
                     let trim_to = seq.min(head.saturating_sub(self.router.config.hot_events));
@@ -263,6 +335,7 @@ impl Owner {
                 }
                 Effect::Serving { epoch } => {
                     self.times = Times::default();
+                    self.serving_since.get_or_insert_with(Instant::now);
                     tracing::info!(partition = %self.id, epoch, "serves");
                     self.router.ownership.serving(&self.id, epoch);
                 }
@@ -305,6 +378,45 @@ impl Owner {
         };
         let body = Some(bus::router_reply::Body::Trace(reply));
         self.reply(request, &bus::RouterReply { body });
+    }
+
+    fn commit_instance(&self) -> usize {
+        self.router.views.places().commit(&self.id)
+    }
+
+    fn view_moved(&mut self, from: usize, to: &str) {
+        let Some(to) = self.router.views.places().instance_named(to) else {
+            return tracing::error!(partition = %self.id, to, "the view was moved to an instance that is not configured here");
+        };
+        // By this owner: its own word follows.
+        if from == self.commit_instance() && self.moving != Some(to) {
+            tracing::warn!(partition = %self.id, to, "the view was moved by another owner");
+            self.open_at(to);
+            self.move_done(from, to);
+        }
+    }
+
+    fn open_at(&self, instance: usize) {
+        let (number, at) = self.told;
+        self.router.apply.open(&self.id, &[(Piece::commit(instance), at)], number, &self.events);
+    }
+
+    fn move_to(&mut self, to: usize) {
+        let from = self.commit_instance();
+        if self.moving.is_some() || from == to || !matches!(self.core.state(), State::Serving { .. }) {
+            return;
+        }
+        self.moving = Some(to);
+        let told = self.told;
+        let work = moves::run(self.router.clone(), self.id.clone(), (from, to), self.events.clone());
+        self.tasks.spawn(format!("move {}", self.id), OnError::Log, work);
+        tracing::info!(partition = %self.id, from, to, at = %told.1.encode(), "the commit view is to be moved");
+    }
+
+    fn move_done(&mut self, from: usize, to: usize) {
+        self.moving = None;
+        self.router.views.places().moved(&self.id, to);
+        self.router.apply.leave(&self.id, Piece::commit(from));
     }
 
     fn show(&self) {

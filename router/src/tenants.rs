@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use lapwing_links::kafka::PartitionReader;
+use lapwing_links::kafka::{PartitionReader, ReadError};
 use lapwing_model::{Code, Refusal, ids};
 use lapwing_proto::{
     Message as _,
@@ -22,6 +22,8 @@ struct Folded {
     /// (generation, record); the generation is the offset behind the tenant's last valid record.
     tenants: HashMap<String, (u64, TenantRecord)>,
     next: u64,
+    /// Read once up to where the log ended at the start. Before that, a tenant that is missing here may exist.
+    whole: bool,
 }
 
 #[derive(Clone, Default)]
@@ -57,10 +59,22 @@ impl Handle {
     }
 
     pub(crate) fn request(&self, router: &Arc<Router>, body: Body, to: Option<To>) {
+        if !self.folded.lock().whole {
+            // Another router may know; until one does, nobody is told that his tenant does not exist.
+            return router.answers.send(to, &lapwing_router_core::requests::not_owner(50));
+        }
         match body {
             Body::TenantGet(ask) => {
                 let state = self.get(&ask.tenant);
                 router.answers.send(to, &RouterReply { body: Some(router_reply::Body::Tenant(state)) });
+            }
+            Body::TenantList(_) => {
+                let folded = self.folded.lock();
+                let mut records: Vec<_> = folded.tenants.values().map(|(_, record)| record.clone()).collect();
+                drop(folded);
+                records.sort_unstable_by(|a, b| a.tenant.cmp(&b.tenant));
+                let body = router_reply::Body::Tenants(bus::Tenants { records });
+                router.answers.send(to, &RouterReply { body: Some(body) });
             }
             Body::TenantChange(change) => {
                 let (handle, router) = (self.clone(), router.clone());
@@ -165,15 +179,28 @@ impl Stage {
     pub(crate) async fn run(self, router: Arc<Router>) {
         let mut reader = PartitionReader::open(&router.kafka, TOPIC, 0, 0);
         let (stopping, quiet) = (router.context.stopping(), Throttle::every_ms(5000));
+        let mut end = None;
         loop {
-            let fetched = tokio::select! {
-                () = stopping.cancelled() => return,
-                fetched = reader.next(Duration::from_secs(1), 1 << 20) => fetched,
+            let read = async {
+                if end.is_none() {
+                    end = Some(reader.latest().await?);
+                    if end == Some(0) {
+                        return Ok(Vec::new());
+                    }
+                }
+                Ok::<_, ReadError>(reader.next(Duration::from_secs(1), 1 << 20).await?.records)
             };
-            match fetched {
-                Ok(fetched) => {
-                    for raw in fetched.records {
+            let read = tokio::select! {
+                () = stopping.cancelled() => return,
+                read = read => read,
+            };
+            match read {
+                Ok(records) => {
+                    for raw in records {
                         self.fold(raw.offset as u64, raw.value.as_deref());
+                    }
+                    if end.is_some_and(|end| reader.position() >= end) {
+                        self.handle.folded.lock().whole = true;
                     }
                 }
                 Err(error) => {

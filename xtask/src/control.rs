@@ -24,6 +24,9 @@ pub(crate) enum Action {
 
 pub(crate) async fn run(action: Action) -> Result<ExitCode> {
     let path = state::default_path();
+    // `up`, `down` and others of these write the same file.
+    let lock = std::fs::File::create(state::up_folder().join("lock"))?;
+    lock.lock()?;
     let mut state = State::load(&path)?.context("nothing is running: `./dev up`")?;
     let (Action::Kill { name }
     | Action::Stop { name }
@@ -47,7 +50,8 @@ pub(crate) async fn run(action: Action) -> Result<ExitCode> {
     state.save(&path)?;
     match managed.pid() {
         Some(pid) => println!("{name}: process {pid}"),
-        None => println!("{name}: not running"),
+        None if matches!(action, Action::Kill { .. }) => println!("{name}: killed"),
+        None => println!("{name}: stopped"),
     }
     Ok(ExitCode::SUCCESS)
 }

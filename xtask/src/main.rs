@@ -6,6 +6,7 @@ mod control;
 mod down;
 mod first_messages;
 mod load;
+mod sim;
 mod step;
 mod table;
 mod test;
@@ -42,6 +43,8 @@ enum Command {
     Load(load::Arguments),
     /// Run a benchmark on servers of its own
     Bench(bench::Arguments),
+    /// Search random schedules of the owners, views, persister and clients for a violation
+    Sim(sim::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -87,5 +90,6 @@ async fn run(command: Command) -> Result<ExitCode> {
         Command::Test(arguments) => test::run(arguments).await,
         Command::Load(arguments) => load::run(arguments).await,
         Command::Bench(arguments) => bench::run(arguments).await,
+        Command::Sim(arguments) => sim::run(arguments).await,
     }
 }

@@ -13,9 +13,9 @@ use crate::{first_messages, table};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Limits of the services: `default`, or `bench` for load tests
-    #[arg(long, default_value = "default")]
-    profile: String,
+    /// Limits of the services: `default`, or `bench` for load tests [default: default]
+    #[arg(long)]
+    profile: Option<String>,
     #[arg(long, default_value_t = 2)]
     gateways: usize,
     #[arg(long, default_value_t = 2)]
@@ -36,7 +36,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode> {
     let found = State::load(&path)?;
     let some_run = found.as_ref().is_some_and(|state| state.running().iter().any(|(_, runs)| *runs));
     if let Some(state) = found.filter(|_| some_run) {
-        return resume(state, &path).await;
+        return resume(&arguments, state, &path).await;
     }
     // Whatever is dropped here kills what it started.
     let work = start_all(&arguments, &folder, &path);
@@ -60,7 +60,7 @@ async fn start_all(arguments: &Arguments, folder: &Path, path: &Path) -> Result<
         gateways: arguments.gateways,
         routers: arguments.routers,
         persisters: arguments.persisters,
-        profile: arguments.profile.clone(),
+        profile: arguments.profile.clone().unwrap_or_else(|| "default".to_owned()),
         folder: Some(folder.to_path_buf()),
         demo_tenant: Some(first_messages::TENANT.to_owned()),
         usual_ports: true,
@@ -89,11 +89,14 @@ fn forget(state: &Path) {
 }
 
 /// A second `up`: what still runs is left alone, what died is started again in its place.
-async fn resume(mut state: State, path: &Path) -> Result<ExitCode> {
+async fn resume(arguments: &Arguments, mut state: State, path: &Path) -> Result<ExitCode> {
     let down: Vec<String> =
         state.running().into_iter().filter(|(_, runs)| !runs).map(|(name, _)| name.to_owned()).collect();
     if down.is_empty() {
         println!("already running\n");
+        if let Some(wanted) = arguments.profile.as_ref().filter(|wanted| **wanted != state.profile) {
+            bail!("it runs with profile {}, not {wanted}: ./dev down, then up again", state.profile);
+        }
     }
     // Servers stand last in the list, and the services lean on them.
     for name in down.iter().rev() {

@@ -5,9 +5,13 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures::FutureExt;
 use lapwing_proto::client::{self as proto, client_frame, server_frame};
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::timeout,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -17,6 +21,7 @@ use crate::{
     options::{Options, RetryPolicy},
     outcome::{Answer, Attempts, Next, Outcome, Report},
     session::{self, Sink},
+    turns::{Turn, Turns},
     update::{Counters, Counts, Handler, Update},
 };
 
@@ -32,6 +37,7 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) lines: Mutex<Contiguity>,
     pub(crate) counters: Counters,
+    pub(crate) turns: Turns,
     pub(crate) state: watch::Sender<State>,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
@@ -142,6 +148,7 @@ impl Client {
             options,
             lines: Mutex::new(lines),
             counters: Counters::default(),
+            turns: Turns::default(),
             state: watch::channel(State::Offline).0,
             stop,
             tasks: TaskTracker::new(),
@@ -197,14 +204,17 @@ impl Client {
         let began = Instant::now();
         let mut attempts = Attempts::new(policy);
         attempts.unanswered = message.earlier_attempts > 0;
+        let turn = self.shared.turns.enter(&message.target);
         let outcome = loop {
             attempts.count += 1;
-            let left = policy.max_elapsed.saturating_sub(began.elapsed());
             let number = message.earlier_attempts + attempts.count;
-            let answer = match self.online(left).await {
-                Ok(link) => self.attempt(&link, message, number, began.elapsed()).await,
-                Err(error) => Answer::NotSent(error.to_string()),
+            let left = policy.max_elapsed.saturating_sub(began.elapsed());
+            let answer = match timeout(left, self.my_turn(&turn, left)).await {
+                Ok(Ok(link)) => self.attempt(&link, message, number, began.elapsed(), &turn).await,
+                Ok(Err(error)) => Answer::NotSent(error.to_string()),
+                Err(_) => Answer::NotSent("a message before it still waits to be sent".to_owned()),
             };
+            turn.waits();
             let never = matches!(*self.shared.state.borrow(), State::Ended(_));
             match attempts.answer(answer.clone(), began.elapsed()) {
                 Next::Done(outcome) => break outcome,
@@ -218,12 +228,31 @@ impl Client {
             }
         };
         let was_unknown = attempts.unanswered;
-        Report { outcome, attempts: attempts.count, codes: attempts.codes, was_unknown }
+        let Attempts { count, codes, refusals, .. } = attempts;
+        Report { outcome, attempts: count, codes, refusals, was_unknown }
     }
 
-    async fn attempt(&self, link: &Link, message: &Message, number: u32, age: Duration) -> Answer {
+    /// The live link, as soon as nothing before it waits to be sent.
+    async fn my_turn(&self, turn: &Turn<'_>, left: Duration) -> Result<Arc<Link>, ClientError> {
+        loop {
+            turn.come().await;
+            let link = self.online(left).await?;
+            if turn.come().now_or_never().is_some() {
+                return Ok(link);
+            }
+        }
+    }
+
+    async fn attempt(
+        &self,
+        link: &Link,
+        message: &Message,
+        number: u32,
+        age: Duration,
+        turn: &Turn<'_>,
+    ) -> Answer {
         let limit = self.shared.options.answer_timeout;
-        match link.request(message.attempt(number, age), limit).await {
+        match link.request_told(message.attempt(number, age), limit, || turn.sent()).await {
             Ok(server_frame::Body::Published(published)) => Answer::Published(published),
             Ok(server_frame::Body::Error(error)) => Answer::Refused(error),
             Ok(_) => Answer::Closed("an answer of another kind".into()),

@@ -14,6 +14,7 @@ mod options;
 mod outcome;
 mod raw;
 mod session;
+mod turns;
 mod update;
 
 pub use backoff::Backoff;

@@ -83,6 +83,16 @@ impl Link {
         body: client_frame::Body,
         limit: Duration,
     ) -> Result<server_frame::Body, Silence> {
+        self.request_told(body, limit, || ()).await
+    }
+
+    /// `sent` is called once the frame stands in the writer's queue, whose order is the wire's.
+    pub(crate) async fn request_told(
+        &self,
+        body: client_frame::Body,
+        limit: Duration,
+        sent: impl FnOnce(),
+    ) -> Result<server_frame::Body, Silence> {
         let id = self.id();
         let frame = self.encode(id, body).map_err(Silence::NotSent)?;
         let (answer, answered) = oneshot::channel();
@@ -94,6 +104,7 @@ impl Link {
             if self.out.send(frame).await.is_err() {
                 return Err(Silence::NotSent("the connection is closed".into()));
             }
+            sent();
             answered.await.map_err(|_| Silence::Closed)
         };
         let result = timeout(limit, written).await.unwrap_or(Err(Silence::Timeout));

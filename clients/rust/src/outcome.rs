@@ -102,16 +102,22 @@ pub struct Attempts {
     pub unanswered: bool,
     /// Codes of all answers so far, see `Answer::code`.
     pub codes: Vec<u32>,
+    /// Names of the refusals among them.
+    pub refusals: Vec<String>,
 }
 
 impl Attempts {
     pub fn new(policy: RetryPolicy) -> Self {
-        Self { policy, backoff: Backoff::publish(), count: 0, unanswered: false, codes: Vec::new() }
+        let (codes, refusals) = (Vec::new(), Vec::new());
+        Self { policy, backoff: Backoff::publish(), count: 0, unanswered: false, codes, refusals }
     }
 
     /// `elapsed`: monotonic time since the message was first handed in.
     pub fn answer(&mut self, answer: Answer, elapsed: Duration) -> Next {
         self.codes.push(answer.code());
+        if let Answer::Refused(error) = &answer {
+            self.refusals.push(error.name.clone());
+        }
         let (after, refresh) = match &answer {
             Answer::Published(published) => return Next::Done(accepted(published.clone())),
             Answer::Refused(error) => match class_of(error) {
@@ -186,6 +192,8 @@ pub struct Report {
     pub attempts: u32,
     /// Codes of all answers, the last one included.
     pub codes: Vec<u32>,
+    /// Names of the refusals among them: 503 alone says little.
+    pub refusals: Vec<String>,
     /// Some attempt went without an answer, whatever the outcome is now.
     pub was_unknown: bool,
 }

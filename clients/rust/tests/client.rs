@@ -84,7 +84,12 @@ async fn the_raw_handler_sees_the_same_in_both_encodings() {
         let seen = Arc::new(Seen(Mutex::default()));
         let client = Client::connect_raw(options(&fake, encoding), seen.clone()).await.unwrap();
         client.publish(&text("a")).await;
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        for _ in 0..500 {
+            if !seen.0.lock().is_empty() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
         assert_eq!(*seen.0.lock(), [(1, "a".to_owned(), b"text of a".to_vec(), Order::InOrder)]);
         assert_eq!(client.counts().events, 1);
     }
@@ -127,6 +132,22 @@ async fn overload_is_retried_and_then_accepted() {
     let report = client.publish(&text("a")).await;
     assert!(matches!(report.outcome, Outcome::Accepted(_)), "{report:?}");
     assert_eq!((report.codes.as_slice(), report.was_unknown), ([503, 429, 502, 202].as_slice(), false));
+}
+
+// R-SEQ-11: found by `./dev chaos run kafka-down`, whose refused publishes came back in the order of their back-offs.
+#[tokio::test]
+async fn what_was_refused_for_now_is_sent_again_in_the_order_of_the_calls() {
+    let fake = Fake::start().await;
+    let (client, _updates) = Client::connect(options(&fake, Encoding::Proto)).await.unwrap();
+    let names: Vec<String> = (0..8).map(|n| format!("m{n}")).collect();
+    fake.world.acts.lock().extend((0..names.len()).map(|_| Act::Refuse(503)));
+    let messages: Vec<_> = names.iter().map(|name| text(name)).collect();
+    let reports = futures::future::join_all(messages.iter().map(|message| client.publish(message))).await;
+    let seqs: Vec<u64> = reports.iter().filter_map(|report| Some(report.published()?.seq)).collect();
+    assert_eq!(seqs, (1..=8).collect::<Vec<u64>>());
+    let attempt = |number| names.iter().map(move |name| (name.clone(), number));
+    let wanted: Vec<(String, u32)> = attempt(1).chain(attempt(2)).collect();
+    assert_eq!(*fake.world.attempts.lock(), wanted);
 }
 
 // R-GW-2: a session that was taken over does not come back by itself.

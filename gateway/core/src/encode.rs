@@ -48,7 +48,7 @@ pub fn server_frame(frame: &ServerFrame, encoding: Encoding) -> Bytes {
 }
 
 /// One event on its way to many sessions.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct EventFrame {
     pub seq: u64,
     pub n: u64,

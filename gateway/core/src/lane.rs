@@ -29,16 +29,11 @@ pub type Answer<A> = (A, Result<Published, Refusal>);
 struct Entry<A> {
     answer: A,
     item: PublishItem,
+    /// When it came to this gateway.
+    since: Instant,
     first_sent: Option<Instant>,
     /// A try of our own may have been produced and was not answered.
     unanswered: bool,
-}
-
-struct Blocked {
-    client_mid: String,
-    until: Instant,
-    /// Refused before it was queued: what is in the lane stands before it and goes on.
-    at_the_door: bool,
 }
 
 pub struct Lane<A> {
@@ -48,9 +43,12 @@ pub struct Lane<A> {
     flying: bool,
     retry_at: Option<Instant>,
     tries: u32,
-    blocked: Option<Blocked>,
-    /// One of the lane's own was refused for now: what stands behind it has to be refused, too.
-    cut: bool,
+    /// Refused for now, in sending order: each has to come again, or is given up, before what stands behind it passes.
+    waiting: VecDeque<String>,
+    /// Then those that wait are given up.
+    until: Option<Instant>,
+    /// Of `waiting`, what was refused in this very step: what stands behind it in the lane has to be refused, too.
+    cut: Vec<String>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -83,8 +81,9 @@ impl<A> Default for Lane<A> {
             flying: false,
             retry_at: None,
             tries: 0,
-            blocked: None,
-            cut: false,
+            waiting: VecDeque::new(),
+            until: None,
+            cut: Vec::new(),
         }
     }
 }
@@ -92,15 +91,23 @@ impl<A> Default for Lane<A> {
 impl<A> Lane<A> {
     /// Whether a publish may go on (then `push` it) or must wait for one before it that was refused temporarily.
     pub fn admit(&mut self, client_mid: &str, now: Instant) -> Result<(), Refusal> {
-        if self
-            .blocked
-            .as_ref()
-            .is_some_and(|blocked| blocked.until <= now || blocked.client_mid == client_mid)
-        {
-            self.blocked = None;
+        if self.until.is_some_and(|until| until <= now) {
+            self.waiting.clear();
         }
-        if let Some(blocked) = &self.blocked {
-            return Err(behind(&blocked.client_mid));
+        match self.waiting.front() {
+            None => {}
+            Some(first) if first == client_mid => {
+                self.waiting.pop_front();
+                self.until = Some(now + GIVEN_UP);
+            }
+            Some(first) => {
+                let refusal = behind(first);
+                let known = self.waiting.iter().any(|mid| mid == client_mid);
+                if !known && self.waiting.len() < QUEUE_ITEMS {
+                    self.waiting.push_back(client_mid.to_owned());
+                }
+                return Err(refusal);
+            }
         }
         if self.queue.len() >= QUEUE_ITEMS || self.queued_bytes >= QUEUE_BYTES {
             let refusal = Refusal::new(Code::Overloaded, "too many publishes of this session are waiting");
@@ -110,26 +117,32 @@ impl<A> Lane<A> {
         Ok(())
     }
 
-    /// A publish was refused temporarily before it came here: what follows it is refused until it comes again.
+    /// This process was stopped: the session had no chance to send the refused one again, so the wait for it begins anew.
+    pub fn woke(&mut self, now: Instant) {
+        self.until = self.until.max(Some(now + GIVEN_UP));
+    }
+
+    /// A publish that `admit` let pass was refused temporarily before it came here: what follows it is refused until it
+    /// comes again.
     pub fn refused(&mut self, client_mid: &str, now: Instant) {
-        if self.blocked.is_none() {
-            self.block(client_mid, now, true);
-        }
+        self.waiting.push_front(client_mid.to_owned());
+        self.until = Some(now + GIVEN_UP);
     }
 
-    fn block(&mut self, client_mid: &str, now: Instant, at_the_door: bool) {
-        self.blocked =
-            Some(Blocked { client_mid: client_mid.to_owned(), until: now + GIVEN_UP, at_the_door });
-    }
-
-    pub fn push(&mut self, answer: A, item: PublishItem) {
+    pub fn push(&mut self, answer: A, item: PublishItem, now: Instant) {
         self.queued_bytes += size(&item);
-        self.queue.push_back(Entry { answer, item, first_sent: None, unanswered: false });
+        self.queue.push_back(Entry { answer, item, since: now, first_sent: None, unanswered: false });
+    }
+
+    /// How long the oldest of what is sent next is here already: its own retry may have come by another way since.
+    pub fn age(&self, now: Instant) -> Duration {
+        let oldest = self.pending.iter().map(|entry| entry.since).min();
+        oldest.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
     /// Nothing queued, nothing in flight and nothing to remember.
     pub fn is_forgettable(&self, now: Instant) -> bool {
-        self.is_empty() && self.blocked.as_ref().is_none_or(|blocked| blocked.until <= now)
+        self.is_empty() && (self.waiting.is_empty() || self.until.is_none_or(|until| until <= now))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -192,7 +205,7 @@ impl<A> Lane<A> {
             Reply::Outcomes(outcomes) => self.outcomes(outcomes, now, &mut answers),
             Reply::Refused(refusal) => {
                 for entry in std::mem::take(&mut self.pending) {
-                    self.refuse(entry, refusal.clone(), now, &mut answers);
+                    self.refuse(entry, refusal.clone(), &mut answers);
                 }
             }
             Reply::NotOwner(after) => self.retry_at = Some(now + after.max(self.backoff())),
@@ -205,7 +218,7 @@ impl<A> Lane<A> {
             }
         }
         self.expire(now, &mut answers);
-        self.refuse_behind(&mut answers);
+        self.refuse_behind(now, &mut answers);
         answers
     }
 
@@ -214,7 +227,7 @@ impl<A> Lane<A> {
         let mut answers = Vec::new();
         if !self.flying {
             self.expire(now, &mut answers);
-            self.refuse_behind(&mut answers);
+            self.refuse_behind(now, &mut answers);
         }
         answers
     }
@@ -234,19 +247,34 @@ impl<A> Lane<A> {
             match outcomes.next().map(|outcome| outcome.outcome) {
                 Some(Some(Outcome::Published(published))) => answers.push((entry.answer, Ok(published))),
                 Some(Some(Outcome::Error(error))) => {
-                    self.refuse(entry, Refusal::from_wire(&error), now, answers);
+                    self.refuse(entry, Refusal::from_wire(&error), answers);
                 }
-                Some(Some(Outcome::NotOwner(_))) => self.pending.push(entry),
+                // What stands before a refused one goes again, what stands behind it is refused, too.
+                Some(Some(Outcome::NotOwner(_))) => self.keep(entry, answers),
                 // An owner that answers less than it was asked: nobody knows what became of the rest.
                 Some(None) | None => {
                     entry.unanswered = true;
-                    self.pending.push(entry);
+                    self.keep(entry, answers);
                 }
             }
+        }
+        if !self.cut.is_empty() {
+            self.refuse_queue(now, answers);
         }
         if !self.pending.is_empty() {
             self.retry_at = Some(now + self.backoff());
         }
+    }
+
+    fn keep(&mut self, entry: Entry<A>, answers: &mut Vec<Answer<A>>) {
+        if self.cut.is_empty() { self.pending.push(entry) } else { self.refuse_one_behind(entry, answers) }
+    }
+
+    fn refuse_one_behind(&mut self, entry: Entry<A>, answers: &mut Vec<Answer<A>>) {
+        let refusal = behind(self.cut.first().map_or("", String::as_str));
+        let refusal = if entry.unanswered { refusal.after_unanswered_attempt() } else { refusal };
+        self.cut.push(entry.item.client_mid);
+        answers.push((entry.answer, Err(refusal)));
     }
 
     fn expire(&mut self, now: Instant, answers: &mut Vec<Answer<A>>) {
@@ -259,31 +287,36 @@ impl<A> Lane<A> {
             } else {
                 Refusal::new(Code::Unreachable, "no owner of this conversation was reached in time")
             };
-            self.refuse(entry, refusal, now, answers);
+            self.refuse(entry, refusal, answers);
         }
     }
 
-    fn refuse(&mut self, entry: Entry<A>, refusal: Refusal, now: Instant, answers: &mut Vec<Answer<A>>) {
+    fn refuse(&mut self, entry: Entry<A>, refusal: Refusal, answers: &mut Vec<Answer<A>>) {
         let refusal = if entry.unanswered { refusal.after_unanswered_attempt() } else { refusal };
-        // An earlier one takes the place of one that was refused at the door behind it.
-        if refusal.code.line().temporary && self.blocked.as_ref().is_none_or(|blocked| blocked.at_the_door) {
-            self.block(&entry.item.client_mid, now, false);
-            self.cut = true;
+        if refusal.code.line().temporary {
+            self.cut.push(entry.item.client_mid);
         }
         answers.push((entry.answer, Err(refusal)));
     }
 
     /// After a temporary refusal nothing that was sent behind it may overtake it.
-    fn refuse_behind(&mut self, answers: &mut Vec<Answer<A>>) {
-        let blocked = self.blocked.as_ref().map(|blocked| blocked.client_mid.clone());
-        let (true, Some(client_mid)) = (std::mem::take(&mut self.cut), blocked) else { return };
-        let pending = std::mem::take(&mut self.pending).into_iter();
-        for entry in pending.chain(self.queue.drain(..)) {
-            let refusal = behind(&client_mid);
-            let refusal = if entry.unanswered { refusal.after_unanswered_attempt() } else { refusal };
-            answers.push((entry.answer, Err(refusal)));
+    fn refuse_behind(&mut self, now: Instant, answers: &mut Vec<Answer<A>>) {
+        if !self.cut.is_empty() {
+            self.queue = std::mem::take(&mut self.pending).into_iter().chain(self.queue.drain(..)).collect();
+            self.refuse_queue(now, answers);
+        }
+    }
+
+    /// What was in the lane stands before all that was refused earlier and did not come again.
+    fn refuse_queue(&mut self, now: Instant, answers: &mut Vec<Answer<A>>) {
+        for entry in std::mem::take(&mut self.queue) {
+            self.refuse_one_behind(entry, answers);
         }
         self.queued_bytes = 0;
+        for client_mid in self.cut.drain(..).rev() {
+            self.waiting.push_front(client_mid);
+        }
+        self.until = Some(now + GIVEN_UP);
     }
 
     /// The session is gone: what was not sent never will be.

@@ -15,7 +15,7 @@ fn lane(mids: &[&str], now: Instant) -> Lane<String> {
 fn push(lane: &mut Lane<String>, mids: &[&str], now: Instant) {
     for mid in mids {
         lane.admit(mid, now).unwrap();
-        lane.push((*mid).to_owned(), item(mid));
+        lane.push((*mid).to_owned(), item(mid), now);
     }
 }
 
@@ -128,7 +128,7 @@ fn nothing_overtakes_a_temporary_refusal() {
     assert_eq!(lane.admit("d", now).unwrap_err().cause, "order");
     assert!(!lane.is_forgettable(now));
     assert!(lane.admit("b", now).is_ok(), "it comes again");
-    lane.push("b".into(), item("b"));
+    lane.push("b".into(), item("b"), now);
     push(&mut lane, &["c", "d"], now);
     assert_eq!(sent(&mut lane, now).len(), 3);
     lane.handle_reply(Reply::Refused(Refusal::new(Code::NotReady, "")), now);
@@ -155,7 +155,7 @@ fn the_queue_is_bounded_and_a_full_one_answers() {
     let mut lane: Lane<u32> = Lane::default();
     for i in 0..QUEUE_ITEMS {
         lane.admit(&i.to_string(), now).unwrap();
-        lane.push(0, item(&i.to_string()));
+        lane.push(0, item(&i.to_string()), now);
     }
     assert_eq!(lane.admit("x", now).unwrap_err().code, Code::Overloaded);
     assert!(matches!(lane.next_step(now), Step::Send(items, _) if items.len() == BATCH_ITEMS));
@@ -176,4 +176,57 @@ fn a_refusal_at_the_door_leaves_alone_what_stands_before_it() {
     assert_eq!(codes(answers), [expect("a", Ok(1)), expect("b", Err("not_ready"))]);
     assert!(lane.admit("c", now).is_err(), "b stands before it and was refused, too");
     assert!(lane.admit("b", now).is_ok() && lane.admit("c", now).is_ok());
+}
+
+// R-SEQ-11: what stood in the socket behind a refused one while the gateway was stopped does not overtake it.
+#[test]
+fn a_pause_of_the_gateway_is_no_time_in_which_a_refused_one_was_given_up() {
+    let now = Instant::now();
+    let mut lane: Lane<u32> = Lane::default();
+    lane.refused("a", now);
+    let woken = now + GIVEN_UP + Duration::from_secs(5);
+    lane.woke(woken);
+    assert!(lane.admit("b", woken).is_err());
+    assert!(lane.admit("a", woken).is_ok());
+    assert!(lane.admit("b", woken).is_ok());
+    lane.refused("c", woken);
+    assert!(lane.admit("d", woken + GIVEN_UP).is_ok(), "else it is given up");
+}
+
+// R-SEQ-11: found by the simulation. The owner lost the partition in the middle and had refused a later one already.
+#[test]
+fn what_stands_before_a_refused_one_goes_again_and_what_stands_behind_it_waits_for_it() {
+    let now = Instant::now();
+    let mut lane = lane(&["a", "b", "c"], now);
+    sent(&mut lane, now);
+    push(&mut lane, &["d"], now);
+    let not_owner = || PublishOutcome {
+        outcome: Some(Outcome::NotOwner(NotOwner { retry_after_ms: 20, ..Default::default() })),
+    };
+    let outcomes = vec![not_owner(), error(Code::NotReady), not_owner()];
+    let answers = codes(lane.handle_reply(Reply::Outcomes(outcomes), now));
+    let behind = |mid| expect(mid, Err("overloaded"));
+    assert_eq!(answers, [expect("b", Err("not_ready")), behind("c"), behind("d")]);
+    let later = tick(now, &mut lane);
+    assert_eq!(sent(&mut lane, later), [("a".into(), 1)]);
+    assert!(lane.admit("c", later).is_err(), "b is to come first");
+    // Refused in its turn it is the first one again.
+    assert_eq!(codes(lane.handle_reply(Reply::Outcomes(vec![error(Code::NotReady)]), later)).len(), 1);
+    assert!(lane.admit("b", later).is_err(), "a is to come first");
+    assert!(lane.admit("a", later).is_ok() && lane.admit("b", later).is_ok());
+}
+
+// R-SEQ-11: found by the simulation. The session wrote d before it heard that c was refused, too.
+#[test]
+fn all_that_were_refused_come_again_before_what_was_sent_behind_them() {
+    let now = Instant::now();
+    let mut lane = lane(&["a"], now);
+    sent(&mut lane, now);
+    assert_eq!(codes(lane.handle_reply(Reply::Outcomes(vec![error(Code::NotReady)]), now)).len(), 1);
+    assert!(lane.admit("b", now).is_err() && lane.admit("c", now).is_err());
+    push(&mut lane, &["a"], now);
+    assert!(lane.admit("d", now).is_err(), "b and c are to come first");
+    push(&mut lane, &["b", "c", "d", "e"], now);
+    let all: Vec<_> = ["a", "b", "c", "d", "e"].map(|mid| (mid.to_owned(), 1)).into();
+    assert_eq!(sent(&mut lane, now), all);
 }

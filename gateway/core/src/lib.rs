@@ -11,6 +11,7 @@ pub mod page;
 pub mod rate;
 pub mod ring;
 pub mod room;
+pub mod stall;
 pub mod wire;
 
 pub use encode::{Encoding, EventFrame};

@@ -130,6 +130,7 @@ mod tests {
                     partition: *partition,
                     epoch: *epoch,
                     serving: *serving,
+                    ..Owned::default()
                 })
                 .collect(),
             ..Default::default()

@@ -1,7 +1,7 @@
 //! One conversation on this node: its local sessions and the order in which each gets the events (I4): contiguous,
 //! ascending, once. What is missing is fetched, by the room for all sessions or by one session for itself.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use lapwing_proto::client::GapReason;
 
@@ -17,6 +17,8 @@ pub trait Sink: Clone {
     fn push(&self, frame: &Arc<EventFrame>) -> bool;
     /// Tells that from…to will not come.
     fn gap(&self, from: u64, to: u64, reason: GapReason);
+    /// It has everything before `next` and left with its user's removal: attached again, it begins there at the earliest.
+    fn ended(&self, next: u64);
 }
 
 /// What the shell has to do after an input.
@@ -33,6 +35,7 @@ pub enum Effect {
 struct Sub<S> {
     sink: S,
     user: Arc<str>,
+    first: u64, // what came before is not for this user
     next: u64,
     to: u64,          // 0: open; else the last seq that the user may see
     announced: u64,   // newest seq at which the user was announced as a member
@@ -49,6 +52,8 @@ pub struct Room<S> {
     subs: Vec<Sub<S>>,
     ring: Ring,
     runs: u64,
+    /// Users' last removals that passed here: an owner's answer may be older than they are.
+    left: HashMap<Arc<str>, u64>,
     /// Sessions that are being attached: the room must not be forgotten under them.
     pub entering: u32,
 }
@@ -95,6 +100,7 @@ impl<S: Sink> Room<S> {
             subs: Vec::new(),
             ring: Ring::new(limit, shared),
             runs: 0,
+            left: HashMap::new(),
             entering: 0,
         }
     }
@@ -122,6 +128,7 @@ impl<S: Sink> Room<S> {
     /// An event from the owner's lane; the hot path: one push a live session.
     pub fn handle_event(&mut self, frame: &Arc<EventFrame>, effects: &mut Vec<Effect>) {
         self.known = self.known.max(frame.seq);
+        self.remember_left(frame);
         if self.next == 0 || frame.seq < self.next || self.fetching {
             return;
         }
@@ -133,8 +140,16 @@ impl<S: Sink> Room<S> {
         self.deliver(frame, effects);
     }
 
+    fn remember_left(&mut self, frame: &EventFrame) {
+        for user in &frame.left {
+            let last = self.left.entry(user.as_str().into()).or_default();
+            *last = (*last).max(frame.seq);
+        }
+    }
+
     fn deliver(&mut self, frame: &Arc<EventFrame>, effects: &mut Vec<Effect>) {
         let seq = frame.seq;
+        self.remember_left(frame);
         for sub in &mut self.subs {
             if sub.next != seq || sub.run.is_some() {
                 continue;
@@ -172,6 +187,9 @@ impl<S: Sink> Room<S> {
     fn drop_ended(&mut self, effects: &mut Vec<Effect>) {
         self.subs.retain(|sub| {
             let over = sub.to > 0 && sub.next > sub.to;
+            if over {
+                sub.sink.ended(sub.next);
+            }
             if over && sub.announced > sub.to {
                 effects.push(Effect::Rejoin { session: sub.sink.id() });
             }
@@ -203,18 +221,24 @@ impl<S: Sink> Room<S> {
             sub.announced = sub.announced.max(new.announced);
             return Attached { live_after: sub.next - 1, head, n, already: true };
         }
-        let next = new.from.unwrap_or(head + 1).max(new.first);
-        let end = if new.to > 0 { new.to.min(head) } else { head };
+        // A client that claims to be ahead of everything is told where it is.
+        let next = new.from.unwrap_or(head + 1).min(self.known() + 1).max(new.first);
+        let to = match self.left.get(&new.user) {
+            Some(left) if new.to == 0 && *left >= new.first => *left,
+            _ => new.to,
+        };
+        let end = if to > 0 { to.min(head) } else { head };
         let behind = next <= end;
-        if behind || new.to == 0 || next <= new.to {
+        if behind || to == 0 || next <= to {
             self.runs += 1;
             let run = behind.then_some(self.runs);
             let session = new.sink.id();
             self.subs.push(Sub {
                 sink: new.sink,
                 user: new.user,
+                first: new.first,
                 next,
-                to: new.to,
+                to,
                 announced: new.announced,
                 run,
             });
@@ -242,7 +266,7 @@ impl<S: Sink> Room<S> {
     pub fn sync(&mut self, session: u64, seq: u64, effects: &mut Vec<Effect>) -> bool {
         let head = self.next;
         let Some(sub) = self.subs.iter_mut().find(|sub| sub.sink.id() == session) else { return false };
-        sub.next = (seq + 1).min(head.max(sub.next));
+        sub.next = seq.saturating_add(1).min(head.max(sub.next)).max(sub.first);
         if sub.next < head {
             self.runs += 1;
             sub.run = Some(self.runs);
@@ -311,6 +335,7 @@ impl<S: Sink> Room<S> {
             sub.next = frame.seq + 1;
         }
         if sub.to > 0 && sub.next > sub.to {
+            sub.sink.ended(sub.next);
             self.drop_session(session);
             return Next::Done;
         }

@@ -8,11 +8,12 @@ struct Session {
     id: u64,
     got: Rc<RefCell<Vec<String>>>,
     full: Rc<RefCell<bool>>,
+    passed: Rc<RefCell<u64>>,
 }
 
 impl Session {
     fn new(id: u64) -> Self {
-        Self { id, got: Rc::default(), full: Rc::default() }
+        Self { id, got: Rc::default(), full: Rc::default(), passed: Rc::default() }
     }
 
     fn take(&self) -> String {
@@ -31,6 +32,10 @@ impl Sink for Session {
         }
         self.got.borrow_mut().push(frame.seq.to_string());
         true
+    }
+
+    fn ended(&self, next: u64) {
+        *self.passed.borrow_mut() = next;
     }
 
     fn gap(&self, from: u64, to: u64, _: GapReason) {
@@ -209,4 +214,52 @@ fn a_new_member_sees_nothing_from_before_its_join() {
     assert_eq!(room.attach(new, &mut Vec::new()).live_after, 7);
     assert!(events(&mut room, 6..=9).is_empty());
     assert_eq!(one.take(), "8 9");
+}
+
+fn removal(seq: u64, user: &str) -> Arc<EventFrame> {
+    let mut frame = EventFrame::clone(&frame(seq));
+    frame.left = vec![user.to_owned()];
+    Arc::new(frame)
+}
+
+// R-PERM-3: an owner's answer from before a removal that has passed here does not let the user in again.
+#[test]
+fn an_answer_older_than_the_removal_seats_nobody_behind_it() {
+    let (mut room, other, user) = (room(2), Session::new(1), Session::new(7));
+    attach(&mut room, &other, None);
+    room.handle_event(&removal(3, "u7"), &mut Vec::new());
+    let (place, _) = attach(&mut room, &user, None);
+    assert_eq!(place.live_after, 3);
+    events(&mut room, [4, 5]);
+    assert_eq!((user.take().as_str(), other.take().as_str()), ("", "3 4 5"));
+    // Added again behind it: open.
+    let mut effects = Vec::new();
+    let new = Attach { sink: user.clone(), user: "u7".into(), from: Some(6), first: 6, to: 0, announced: 6 };
+    room.attach(new, &mut effects);
+    events(&mut room, [6]);
+    assert_eq!(user.take(), "6");
+}
+
+// I4: what a session has had before its removal does not come again.
+#[test]
+fn a_removed_session_tells_how_far_it_came() {
+    let (mut room, user) = (room(2), Session::new(7));
+    attach(&mut room, &user, None);
+    room.handle_event(&removal(3, "u7"), &mut Vec::new());
+    assert_eq!((user.take().as_str(), *user.passed.borrow()), ("3", 4));
+}
+
+#[test]
+fn a_cursor_or_a_sync_from_nowhere_is_clamped() {
+    let (mut room, user) = (room(5), Session::new(7));
+    assert_eq!(attach(&mut room, &user, Some(u64::MAX)).0.live_after, 5);
+    assert!(room.sync(7, u64::MAX, &mut Vec::new()));
+    events(&mut room, [6]);
+    assert_eq!(user.take(), "6");
+    let late = Session::new(8);
+    let new = Attach { sink: late.clone(), user: "u8".into(), from: None, first: 6, to: 0, announced: 0 };
+    room.attach(new, &mut Vec::new());
+    room.sync(8, 0, &mut Vec::new());
+    let Next::Done = room.catch_up(8, 3, 1000) else { panic!("nothing from before it was a member") };
+    assert!(!late.take().contains('5'));
 }

@@ -6,9 +6,10 @@ use hyper::{Method, Request, StatusCode, body::Incoming};
 use lapwing_model::{Code, Refusal, ids::check_id};
 use lapwing_proto::{
     bus::{
-        CreateTenant, TenantChange, TenantState, Tiers, router_reply, router_request, tenant_change::Body,
+        CreateTenant, TenantChange, TenantList, TenantState, Tiers, router_reply, router_request,
+        tenant_change::Body,
     },
-    record::ApiKey,
+    record::{ApiKey, TenantRecord},
 };
 use lapwing_runtime::time::now_ms;
 use serde::Deserialize;
@@ -39,6 +40,7 @@ pub(super) async fn route(
             let state = change(gateway, &body.tenant, Body::Create(CreateTenant {}), traceparent).await?;
             Ok(http::json(StatusCode::CREATED, &shown(&body.tenant, &state)))
         }
+        (Method::GET, []) => list(gateway, traceparent).await,
         (Method::GET, [tenant]) => {
             check_id("tenant", tenant).map_err(invalid)?;
             gateway.tenants.forget(tenant);
@@ -65,6 +67,18 @@ pub(super) async fn route(
                 .await
         }
         (method, _) => Err(Refusal::new(Code::NotFound, format!("nothing at {method} {path}"))),
+    }
+}
+
+async fn list(gateway: &Gateway, traceparent: &str) -> Result<Answer, Refusal> {
+    let body = router_request::Body::TenantList(TenantList {});
+    match gateway.routers.ask_any(body, traceparent, CHANGE_TIMEOUT).await? {
+        router_reply::Body::Tenants(tenants) => {
+            let row = |record: &TenantRecord| json!({"tenant": record.tenant, "suspended": record.suspended, "keys": record.keys.len()});
+            let rows: Vec<_> = tenants.records.iter().map(row).collect();
+            Ok(http::json(StatusCode::OK, &json!({ "tenants": rows })))
+        }
+        _ => Err(Refusal::new(Code::NotReady, "a router answered with something else")),
     }
 }
 

@@ -426,7 +426,13 @@ fn buses() -> Vec<Sample> {
         router: "r1".into(),
         incarnation: 9,
         counter: 3,
-        owned: vec![bus::Owned { topic: "lapwing.group".into(), partition: 4, epoch: 1000, serving: true }],
+        owned: vec![bus::Owned {
+            topic: "lapwing.group".into(),
+            partition: 4,
+            epoch: 1000,
+            serving: true,
+            ..bus::Owned::default()
+        }],
         draining: true,
         tenants_generation: 12,
     };

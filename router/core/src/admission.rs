@@ -18,6 +18,7 @@ use crate::{
     io::{LoadAsk, OwnAsk},
     partition::{Asked, Asker, InFlight},
     requests::{Form, Slot, not_owner},
+    safeguard::Safeguard,
 };
 
 pub(crate) struct Entry {
@@ -77,6 +78,7 @@ impl Partition {
         let sender: Arc<str> = batch.sender.as_str().into();
         let empty = client::Content::default();
         self.open(request, Form::Publish, batch.items.len());
+        let fresh = self.fresh(batch.sent_at_ms);
         for (slot, item) in batch.items.into_iter().enumerate() {
             let publish = Publish {
                 mid: mid_hash(&batch.tenant, &batch.sender, &item.client_mid),
@@ -84,11 +86,21 @@ impl Partition {
                 sender: sender.clone(),
                 device: batch.device.clone(),
                 server: batch.server,
-                first_attempt: item.attempt == 1,
+                first_attempt: item.attempt == 1 && fresh,
                 item,
             };
             self.admit(&key, publish, (request, slot), now);
         }
+    }
+
+    /// Nobody overtook it unseen: had a retry of it been stored since it was sent, memory would know. Else it counts as a
+    /// retry, however it is marked, and is looked up in the window.
+    fn fresh(&self, sent_at_ms: u64) -> bool {
+        sent_at_ms > self.forgotten.saturating_add(self.options.clocks_ms) || self.lacks(Safeguard::Overtaken)
+    }
+
+    fn behind_refusal(&self, waiter: (RequestId, usize)) -> bool {
+        self.requests.behind_refusal(waiter.0, waiter.1) && !self.lacks(Safeguard::Order)
     }
 
     fn redirect(&mut self, request: RequestId) {
@@ -98,7 +110,8 @@ impl Partition {
     /// Dedupe first: what is pending is joined, what is stored gets its seq again (R-ACK-4).
     fn admit(&mut self, key: &ConversationKey, publish: Publish, waiter: (RequestId, usize), now: Now) {
         let traceparent = publish.item.traceparent.clone();
-        if let Some(id) = self.pending.get(&publish.mid) {
+        let dedupe = !self.lacks(Safeguard::Dedupe);
+        if let (Some(id), true) = (self.pending.get(&publish.mid), dedupe) {
             let Some(entry) = self.entries.get_mut(id) else { return };
             let What::Publish(pending) = &entry.what else { return };
             if pending.hash != publish.hash {
@@ -108,7 +121,7 @@ impl Partition {
             }
             return entry.waiters.push(waiter);
         }
-        if let Some(stored) = self.stored.get(&publish.mid).copied() {
+        if let (Some(stored), true) = (self.stored.get(&publish.mid).copied(), dedupe) {
             let slot = duplicate_or_conflict(key, &publish, stored);
             return self.answer(waiter.0, waiter.1, slot);
         }
@@ -116,7 +129,7 @@ impl Partition {
             let refusal = Refusal::new(Code::Overloaded, format!("{}: too many publishes in hand", self.id));
             return self.answer(waiter.0, waiter.1, Slot::refused(&refusal, &traceparent));
         }
-        if self.requests.behind_refusal(waiter.0, waiter.1) {
+        if self.behind_refusal(waiter) {
             return self.answer(waiter.0, waiter.1, Slot::refused(&behind_refusal(key), &traceparent));
         }
         let (mid, first) = (publish.mid, publish.first_attempt);
@@ -187,7 +200,7 @@ impl Partition {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.asked_window |= mid.is_some();
         let key = entry.key.clone();
-        let lowest = self.view_acked;
+        let lowest = self.lowest();
         let conversation = self.conversation(&key, now.mono);
         let users: Vec<_> = users.into_iter().filter(|user| conversation.member(user).is_none()).collect();
         let load = (!conversation.loaded || !users.is_empty() || mid.is_some()).then(|| LoadAsk {
@@ -271,7 +284,7 @@ impl Partition {
         entry.asked_window = true;
         entry.lookup = None;
         let key = entry.key.clone();
-        let load = LoadAsk { lowest: self.view_acked, users: Vec::new(), mid: Some(mid) };
+        let load = LoadAsk { lowest: self.lowest(), users: Vec::new(), mid: Some(mid) };
         self.ask(&key, Vec::new(), Asker::Entry(id), Some(load), None, now);
     }
 
@@ -296,13 +309,15 @@ impl Partition {
             // Its lookup or its window is still on the way.
             return Decision::Wait;
         };
-        let rests_on_pending = conversation.state_inflight > 0;
+        let rests_on_pending = conversation.state_inflight > 0 && !self.lacks(Safeguard::Pending);
         match &entry.what {
             What::Publish(publish) => {
-                if let Some(stored) = self.stored.get(&publish.mid).copied().or(lookup.stored) {
+                if let Some(stored) = self.stored.get(&publish.mid).copied().or(lookup.stored)
+                    && !self.lacks(Safeguard::Dedupe)
+                {
                     return Decision::Duplicate(stored);
                 }
-                if entry.waiters.first().is_some_and(|first| self.requests.behind_refusal(first.0, first.1)) {
+                if entry.waiters.first().is_some_and(|first| self.behind_refusal(*first)) {
                     return Decision::Refuse(behind_refusal(key));
                 }
                 match decide_publish(publish, entry, lookup, conversation, key) {
@@ -325,6 +340,7 @@ impl Partition {
             return;
         };
         conversation.queue.pop_front();
+        let mut last = None;
         for mut record in records {
             self.index += 1;
             record.epoch = epoch;
@@ -344,6 +360,12 @@ impl Partition {
                 value: Bytes::from(record.encode_to_vec()),
                 traceparent: entry.traceparent.clone(),
             });
+            last = Some(record);
+        }
+        if self.lacks(Safeguard::Readback)
+            && let Some(record) = last
+        {
+            self.answer_unread(id, &record);
         }
     }
 }

@@ -10,6 +10,7 @@ use lapwing_proto::{
 
 use crate::{
     Effect, Now, Partition, Released, State, conversation::EntryId, partition::Unreleased, requests::Slot,
+    safeguard::Safeguard,
 };
 
 impl Partition {
@@ -26,7 +27,8 @@ impl Partition {
                 return self.effects.push_back(Effect::Alarm(format!("{}: {error}", self.id)));
             }
         };
-        match record::follow(&mut self.at, offset, &record) {
+        let rule = Safeguard::rule(self.options.without);
+        match record::follow_by(rule, &mut self.at, offset, &record) {
             Verdict::Claim => self.read_claim(offset, &record, now),
             Verdict::Valid => self.read_valid(offset, record, now),
             Verdict::Void(void) => self.read_void(&record, void, now),
@@ -37,7 +39,11 @@ impl Partition {
     fn read_claim(&mut self, offset: u64, record: &Record, now: Now) {
         let Some(Body::Claim(Claim { nonce, router })) = &record.body else { return };
         let expected = self.state == State::Claiming && self.claim_read.is_none();
-        if Some(*nonce) == self.nonce {
+        if self.lacks(Safeguard::Fold) && self.state == (State::Serving { epoch: offset }) {
+            return;
+        }
+        let by_name = self.lacks(Safeguard::Nonce) && *router == self.options.router;
+        if Some(*nonce) == self.nonce || by_name {
             if matches!(self.state, State::Releasing { .. }) {
                 return self.step_down(None);
             }
@@ -58,6 +64,9 @@ impl Partition {
             .is_some_and(|first| (first.epoch, first.index) == (record.epoch, record.index));
         let entry = if own { self.inflight.pop_front().map(|first| first.entry) } else { None };
         if record::is_event(&record) {
+            if self.forgotten == u64::MAX {
+                self.forgotten = record.sent_at_ms;
+            }
             let record = Arc::new(record);
             self.unreleased.push_back(Unreleased { offset, after: self.at, record, entry, since: now.mono });
         }
@@ -77,6 +86,9 @@ impl Partition {
             return;
         }
         self.acked = Some(self.acked.map_or(offset, |acked| acked.max(offset)));
+        if self.lacks(Safeguard::Fold) && self.state == State::Claiming && !self.ever_served {
+            self.claim_read = Some(offset);
+        }
         self.adopt_if_acknowledged(now);
         self.release_acknowledged(now);
     }
@@ -126,6 +138,8 @@ impl Partition {
         self.release_acknowledged(now);
         self.state = State::Serving { epoch };
         self.ever_served = true;
+        // Nothing folded: whatever was stored may have been stored until now.
+        self.forgotten = if self.forgotten == u64::MAX { now.wall } else { self.forgotten };
         self.index = 0;
         self.claim_due = None;
         let mut waiting: Vec<EntryId> = Vec::new();
@@ -163,7 +177,7 @@ impl Partition {
     fn release_acknowledged(&mut self, now: Now) {
         let mut moved = false;
         while let Some(first) = self.unreleased.front()
-            && self.acked.is_some_and(|acked| acked >= first.offset)
+            && (self.acked.is_some_and(|acked| acked >= first.offset) || self.lacks(Safeguard::Acknowledged))
         {
             let Some(first) = self.unreleased.pop_front() else { break };
             self.release_one(first, now);
@@ -231,6 +245,17 @@ impl Partition {
             // The first to wait is told accepted, who joined it later is a duplicate.
             let outcome = if position == 0 { client::Outcome::Accepted } else { client::Outcome::Duplicate };
             self.answer(*request, *slot, answer_of(record, entry.mid().is_some(), outcome));
+        }
+    }
+}
+
+impl Partition {
+    /// What the simulation must not let pass: an answer before the record was read.
+    pub(crate) fn answer_unread(&mut self, id: EntryId, record: &Record) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let publish = entry.mid().is_some();
+        for (request, slot) in std::mem::take(&mut entry.waiters) {
+            self.answer(request, slot, answer_of(record, publish, client::Outcome::Accepted));
         }
     }
 }

@@ -16,8 +16,10 @@ pub mod lane;
 pub mod partition;
 pub mod recent;
 pub mod requests;
+pub mod safeguard;
 pub mod view;
 
 pub use assign::Assignment;
 pub use io::{Effect, FanOut, Load, Loaded, Lookup, LookupAnswer, Now, Own, Released, RequestId};
 pub use partition::{Options, Partition, State};
+pub use safeguard::Safeguard;

@@ -19,6 +19,7 @@ use crate::{
     reads::Reader,
     recent::Recent,
     requests::{Form, Requests, Slot},
+    safeguard::Safeguard,
 };
 
 #[derive(Debug, Clone)]
@@ -31,6 +32,13 @@ pub struct Options {
     pub readback_ms: u64,
     pub recent_bytes: usize,
     pub recent_mids: usize,
+    /// Stored client_mids that are younger stay in memory beyond `recent_mids` (up to eight times as many).
+    pub mids_ms: u64,
+    /// How far the clocks of gateways and routers may differ.
+    pub clocks_ms: u64,
+    /// For the simulation only: no service leaves one out.
+    #[doc(hidden)]
+    pub without: Option<Safeguard>,
 }
 
 impl Options {
@@ -42,6 +50,9 @@ impl Options {
             readback_ms: 60_000,
             recent_bytes: 16 << 20,
             recent_mids: 16_384,
+            mids_ms: 6000,
+            clocks_ms: 5000,
+            without: None,
         }
     }
 }
@@ -59,6 +70,9 @@ pub enum State {
         epoch: u64,
     },
 }
+
+/// Beyond this multiple of `recent_mids` even young ones are forgotten.
+const MIDS_HARD: usize = 8;
 
 /// A produced record that was not read back yet.
 pub(crate) struct InFlight {
@@ -120,6 +134,8 @@ pub struct Partition {
     /// Stored messages that the view may not have yet, and some more.
     pub(crate) stored: HashMap<[u8; 16], MidEntry>,
     pub(crate) stored_order: VecDeque<(u64, [u8; 16])>,
+    /// Whatever was stored at a later time than this (wall clock, as in the records) is in `stored`.
+    pub(crate) forgotten: u64,
     pub(crate) lookups: HashMap<u64, Asked>,
     pub(crate) requests: Requests,
     pub(crate) recent: Recent,
@@ -153,6 +169,7 @@ impl Partition {
             pending: HashMap::new(),
             stored: HashMap::new(),
             stored_order: VecDeque::new(),
+            forgotten: u64::MAX,
             lookups: HashMap::new(),
             requests: Requests::default(),
             recent,
@@ -269,7 +286,8 @@ impl Partition {
 
     /// The views have everything below this offset.
     pub fn view_at(&mut self, offset: u64) {
-        self.view_acked = self.view_acked.max(offset);
+        let moves_back = self.lacks(Safeguard::AckedForward);
+        self.view_acked = if moves_back { offset } else { self.view_acked.max(offset) };
     }
 
     /// Time passes: claims again after silence, finishes a release, evicts.
@@ -292,23 +310,38 @@ impl Partition {
             self.step_down(None);
         }
         self.recent.shrink(self.view_acked);
+        self.forget_mids(now);
         self.shrink();
     }
 
-    fn shrink(&mut self) {
+    fn forget_mids(&mut self, now: Now) {
         let surplus = self.stored_order.len() > self.options.recent_mids;
         // A window that was asked is right up to where the view stood then: what came later has to stay until it is used.
         let asked = self.entries.values().filter(|_| surplus).map(|entry| entry.asked_at).min();
         let safe = asked.map_or(self.view_acked, |asked| asked.min(self.view_acked));
         while self.stored_order.len() > self.options.recent_mids {
+            let few = self.stored_order.len() <= self.options.recent_mids * MIDS_HARD;
+            let young = |mid: &[u8; 16]| {
+                self.stored.get(mid).is_some_and(|of| of.sent_at_ms + self.options.mids_ms > now.wall)
+            };
             match self.stored_order.front() {
-                Some((offset, mid)) if *offset < safe => {
-                    self.stored.remove(mid);
+                Some((offset, mid)) if *offset < safe && !(few && young(mid)) => {
+                    if let Some(entry) = self.stored.remove(mid) {
+                        self.forgotten = self.forgotten.max(entry.sent_at_ms);
+                    }
                     self.stored_order.pop_front();
                 }
                 _ => break,
             }
         }
+    }
+
+    /// Where cold loads are served from, at least.
+    pub(crate) fn lowest(&self) -> u64 {
+        if self.lacks(Safeguard::ColdCheck) { 0 } else { self.view_acked }
+    }
+
+    fn shrink(&mut self) {
         if self.conversations.len() <= self.options.max_conversations {
             return;
         }
@@ -317,7 +350,11 @@ impl Partition {
         let mut idle: Vec<_> = self
             .conversations
             .iter()
-            .filter(|(key, conversation)| conversation.evictable(self.view_acked) && !asked.contains(*key))
+            .filter(|(key, conversation)| match self.options.without {
+                Some(Safeguard::Evict) => true,
+                Some(Safeguard::ColdSince) => conversation.evictable(self.view_acked),
+                _ => conversation.evictable(self.view_acked) && !asked.contains(*key),
+            })
             .map(|(key, conversation)| ((conversation.last_used, conversation.generation), key.clone()))
             .collect();
         idle.sort_unstable_by_key(|(age, _)| *age);
@@ -362,9 +399,10 @@ impl Partition {
     /// The views' answer to a lookup.
     pub fn looked_up(&mut self, answer: LookupAnswer, now: Now) {
         let Some(asked) = self.lookups.remove(&answer.ticket) else { return };
+        let cold_since = self.lacks(Safeguard::ColdSince);
         if let crate::Load::Found(loaded) = &answer.load
             && let Some(conversation) = self.conversations.get_mut(&asked.key)
-            && conversation.generation == asked.generation
+            && (conversation.generation == asked.generation || cold_since)
         {
             conversation.load(loaded, &asked.users);
         }

@@ -75,7 +75,7 @@ impl Partition {
     }
 
     fn start_read(&mut self, key: &ConversationKey, reader: Reader, now: Now) {
-        let lowest = self.view_acked;
+        let lowest = self.lowest();
         let conversation = self.conversation(key, now.mono);
         let unknown = reader.user.iter().filter(|user| !conversation.members.contains_key(*user));
         let users: Vec<_> = unknown.cloned().collect();

@@ -69,7 +69,7 @@ impl ViewCursor {
             return; // The fold started before the view's position.
         }
         self.end = released.after;
-        self.bytes += released.event.len();
+        self.bytes += weight(&released);
         self.backlog.push_back(Item { after: released.after, released: Some(released) });
         if self.bytes > self.max_bytes && self.busy != Some(Busy::Call) {
             // Too much to hold while the view is away: it will be read from the log again.
@@ -85,6 +85,16 @@ impl ViewCursor {
             self.end = to;
             self.backlog.push_back(Item { after: to, released: None });
         }
+    }
+
+    /// Something before here was never told: from the view's own position on, the log has to be read again.
+    pub fn missed(&mut self, to: Position) {
+        if to.offset <= self.end.offset {
+            return;
+        }
+        self.backlog.clear();
+        self.bytes = 0;
+        (self.at, self.end) = (to, to);
     }
 
     /// The next section; `beat`: also when there is nothing new, so that a lost view is noticed.
@@ -153,18 +163,26 @@ impl ViewCursor {
 
     fn forward(&mut self, to: Position) -> Vec<Arc<Released>> {
         let mut passed = Vec::new();
+        if to.offset < self.at.offset {
+            return passed; // The backlog was dropped while this call was on its way: the next mismatch tells.
+        }
         while let Some(item) = self.backlog.front()
             && item.after.offset <= to.offset
         {
             let Some(item) = self.backlog.pop_front() else { break };
             if let Some(released) = item.released {
-                self.bytes -= released.event.len();
+                self.bytes -= weight(&released);
                 passed.push(released);
             }
         }
         self.at = to;
         passed
     }
+}
+
+/// What an item takes in memory, about.
+fn weight(released: &Released) -> usize {
+    released.event.len() + 600
 }
 
 #[cfg(test)]
@@ -221,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_backlog_over_its_bound_is_left_to_the_log() {
-        let mut view = ViewCursor::new(Family::Commit, at(1), 250);
+        let mut view = ViewCursor::new(Family::Commit, at(1), 1500);
         (1..=3).for_each(|offset| view.push(released(offset)));
         assert_eq!(view.backlog(), 0);
         let batch = view.next(9, 1 << 20, true).unwrap();

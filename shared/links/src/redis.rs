@@ -4,7 +4,7 @@
 //! new connection, which the library would not; small writes are not delayed by Nagle; an instance with unsafe settings is named.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use ::redis::aio::{ConnectionManager, ConnectionManagerConfig};
@@ -45,6 +45,8 @@ struct Inner {
     connection: RwLock<ConnectionManager>,
     slots: Semaphore,
     up: AtomicBool,
+    /// Thousandths of its maxmemory in use, as last heard; 0 when it has no limit.
+    filled: AtomicU32,
     renewed: Throttle,
 }
 
@@ -80,6 +82,7 @@ impl Redis {
                 connection: RwLock::new(connection),
                 slots: Semaphore::new(IN_FLIGHT),
                 up: AtomicBool::new(false),
+                filled: AtomicU32::new(0),
                 renewed: Throttle::every_ms(200),
             }),
         })
@@ -92,6 +95,11 @@ impl Redis {
     /// As far as the last PING told: answering, and with safe settings.
     pub fn is_up(&self) -> bool {
         self.inner.up.load(Ordering::Relaxed)
+    }
+
+    /// Which part of its maxmemory is in use, as last heard; 0 when it has no limit.
+    pub fn filled(&self) -> f64 {
+        f64::from(self.inner.filled.load(Ordering::Relaxed)) / 1000.0
     }
 
     /// Runs a script. `timeout` counts from the call, waiting for a place included.

@@ -130,6 +130,12 @@ impl<T: Clone> RangeMap<T> {
         &self.pieces[after - 1].1
     }
 
+    pub fn try_map<U, E>(&self, target: impl Fn(&T) -> Result<U, E>) -> Result<RangeMap<U>, E> {
+        let piece = |(first, of): &(u32, T)| target(of).map(|of| (*first, of));
+        let pieces = self.pieces.iter().map(piece).collect::<Result<_, E>>()?;
+        Ok(RangeMap { size: self.size, pieces })
+    }
+
     /// (first, last, target) of each range.
     pub fn ranges(&self) -> impl Iterator<Item = (u32, u32, &T)> {
         self.pieces.iter().enumerate().map(|(i, (first, target))| {

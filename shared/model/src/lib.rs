@@ -17,5 +17,5 @@ pub use fold::{Header, Member};
 pub use ids::ConversationKey;
 pub use kind::Kind;
 pub use outcome::{Code, Refusal};
-pub use position::{Position, Verdict, Void};
+pub use position::{Position, Rule, Verdict, Void};
 pub use view::{Family, MidEntry, Op};

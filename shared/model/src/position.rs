@@ -38,9 +38,27 @@ pub enum Void {
     Hole,
 }
 
+/// The two parts of the rule. Every reader has both; the simulation takes one away, to see that its check would notice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rule {
+    /// The record's epoch is the newest claim before it.
+    pub epoch: bool,
+    /// Its index is the next one.
+    pub order: bool,
+}
+
+impl Rule {
+    pub const WHOLE: Self = Self { epoch: true, order: true };
+}
+
 impl Position {
     /// Judges the record at `offset` and moves behind it. Offsets may skip (compaction, aborted batches), never go back.
     pub fn follow(&mut self, offset: u64, claim: bool, epoch: u64, index: u64) -> Verdict {
+        self.follow_by(Rule::WHOLE, offset, claim, epoch, index)
+    }
+
+    #[doc(hidden)]
+    pub fn follow_by(&mut self, rule: Rule, offset: u64, claim: bool, epoch: u64, index: u64) -> Verdict {
         debug_assert!(offset >= self.offset, "record {offset} was judged before {self:?}");
         self.offset = offset + 1;
         if claim {
@@ -48,11 +66,11 @@ impl Position {
             self.index = 0;
             return Verdict::Claim;
         }
-        if epoch as i64 != self.epoch {
+        if rule.epoch && epoch as i64 != self.epoch {
             return Verdict::Void(Void::Epoch);
         }
         match index {
-            _ if index == self.index + 1 => {
+            _ if index == self.index + 1 || !rule.order && index > self.index => {
                 self.index = index;
                 Verdict::Valid
             }

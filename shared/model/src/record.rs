@@ -6,7 +6,7 @@ use lapwing_proto::{
     record::{self, Record, record::Body},
 };
 
-use crate::{ConversationKey, Position, Verdict};
+use crate::{ConversationKey, Position, Rule, Verdict};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadRecord {
@@ -28,7 +28,12 @@ pub fn decode(offset: u64, value: Option<&[u8]>) -> Result<Record, BadRecord> {
 
 /// Judges a record by the one rule.
 pub fn follow(at: &mut Position, offset: u64, record: &Record) -> Verdict {
-    at.follow(offset, matches!(record.body, Some(Body::Claim(_))), record.epoch, record.index)
+    follow_by(Rule::WHOLE, at, offset, record)
+}
+
+#[doc(hidden)]
+pub fn follow_by(rule: Rule, at: &mut Position, offset: u64, record: &Record) -> Verdict {
+    at.follow_by(rule, offset, matches!(record.body, Some(Body::Claim(_))), record.epoch, record.index)
 }
 
 /// Whether the record is an event of a conversation (claims and beats are not).

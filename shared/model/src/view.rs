@@ -76,6 +76,10 @@ pub enum Op {
         seq: u64,
         trim_to: u64,
     },
+    /// The senders were told of everything persisted below this position.
+    Told {
+        at: crate::Position,
+    },
     UserJoined {
         tenant: Arc<str>,
         user: Arc<str>,

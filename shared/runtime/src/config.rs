@@ -11,6 +11,8 @@ use std::time::Duration;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, ValueEnum};
 
+use crate::fail_point::FailPoint;
+
 /// A value that is never shown: Debug, Display and Serialize say `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -180,6 +182,10 @@ pub struct Common {
     #[arg(long, env = "LAPWING_DRAIN_GRACE_MS", default_value_t = 10_000)]
     pub drain_grace_ms: u64,
 
+    /// For tests only: end as by kill -9 at the count-th passage of this place (name:count; the names are in `fail_point.rs`)
+    #[arg(long, env = "LAPWING_FAIL_POINT")]
+    pub fail_point: Option<FailPoint>,
+
     /// Print all keys with their values and where each is from, secrets hidden, and end
     #[arg(long, default_value_t = false)]
     pub print_config: bool,
@@ -222,6 +228,11 @@ pub fn load<C: Parser>() -> C {
         Err(error) => error.exit(),
     }
 }
+
+/// Keys that do not go together, found by the service that knows what they mean. The process ends with code 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BadConfig(pub String);
 
 pub enum Loaded<C> {
     Run(Box<C>),

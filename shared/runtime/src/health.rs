@@ -41,6 +41,8 @@ pub struct Report {
     pub checks: BTreeMap<String, Check>,
 }
 
+const NOT_YET: &str = "not checked yet";
+
 impl Health {
     pub fn new() -> Self {
         Self::default()
@@ -48,7 +50,7 @@ impl Health {
 
     /// Announces a check: the process is not ready until [`Health::set`] has said `Ok` for it.
     pub fn require(&self, name: &str) {
-        self.put(name, Err("not checked yet".to_owned()), true);
+        self.put(name, Err(NOT_YET.to_owned()), true);
     }
 
     /// Sets a check that readiness depends on.
@@ -124,6 +126,8 @@ impl Health {
             match lasted_ms {
                 Some(lasted_ms) if ok => tracing::info!(check = name, lasted_ms, "well again"),
                 _ if ok => tracing::info!(check = name, "well"),
+                // Not a finding: nothing was looked at yet.
+                _ if text == NOT_YET => tracing::debug!(check = name, needed, "{text}"),
                 _ => tracing::warn!(check = name, needed, "unwell: {text}"),
             }
         }

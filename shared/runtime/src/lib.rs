@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod config;
+pub mod fail_point;
 pub mod health;
 pub mod lifecycle;
 pub mod limits;
@@ -16,6 +17,7 @@ pub mod throttle;
 pub mod time;
 
 pub use config::{Common, Profile, Secret, SecretUrl};
+pub use fail_point::fail_point;
 pub use health::Health;
 pub use lifecycle::Context;
 pub use tasks::{OnError, Tasks};

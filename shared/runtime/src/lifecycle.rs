@@ -24,15 +24,17 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{self, Admin};
-use crate::config::Common;
+use crate::config::{BadConfig, Common};
 use crate::health::Health;
 use crate::tasks::Tasks;
-use crate::{limits, metrics, telemetry};
+use crate::{fail_point, limits, metrics, telemetry};
 
 /// Ended after a signal, everything drained.
 pub const EXIT_OK: u8 = 0;
-/// Could not start: configuration, port, first connection.
+/// Could not start: a port, a first connection.
 pub const EXIT_START: u8 = 1;
+/// A configuration that cannot be right.
+pub const EXIT_CONFIG: u8 = 2;
 /// A task that the service cannot do without failed.
 pub const EXIT_TASK: u8 = 3;
 /// The grace time was over before all work had ended.
@@ -131,6 +133,7 @@ fn prepare(
     for warning in limits::warnings() {
         tracing::warn!("{warning}");
     }
+    common.fail_point.iter().for_each(fail_point::arm);
     let health = Health::new();
     health.require("started");
     let admin = admin::start(service, common, health, tokio::runtime::Handle::current())?;
@@ -155,7 +158,7 @@ where
     if let Err(error) = built {
         tracing::error!("cannot start: {error:#}");
         let _ = context.tasks.drain(common.drain_grace()).await;
-        return EXIT_START;
+        return if error.is::<BadConfig>() { EXIT_CONFIG } else { EXIT_START };
     }
     context.health.set("started", Ok(()));
     tracing::info!(admin = %context.admin.addr(), "started");

@@ -44,6 +44,9 @@ pub const CACHE_TOTAL: &str = "lapwing_cache_total";
 /// Conversations that a rebuild took from MySQL, and records that a replay took from the log into a view, by `view`.
 pub const REBUILT_ROWS_TOTAL: &str = "lapwing_rebuilt_rows_total";
 pub const REPLAYED_TOTAL: &str = "lapwing_replayed_total";
+/// Bytes in use of a Redis instance, and which part of its maxmemory that is (0: no limit), by `instance`.
+pub const REDIS_MEMORY: &str = "lapwing_redis_memory_bytes";
+pub const REDIS_FILLED: &str = "lapwing_redis_filled_ratio";
 /// Publishes whose `cmidown` check was skipped (Redis slow or down).
 pub const CMIDOWN_SKIPPED_TOTAL: &str = "lapwing_cmidown_skipped_total";
 /// Labels check; 1 = well, 0 = not.

@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use futures::future::try_join_all;
 use lapwing_links::redis::Script;
-use lapwing_model::{Family, Op, PartitionId, Position, view::SLICE_MS};
+use lapwing_model::{Op, PartitionId, Position, view::SLICE_MS};
 
-use crate::{TIMEOUT, ViewError, Views, keys, merge, value, words::Words};
+use crate::{Piece, TIMEOUT, ViewError, Views, keys, merge, value, words::Words};
 
 static APPLY: LazyLock<Script> = LazyLock::new(|| Script::new("apply", include_str!("lua/apply.lua")));
 
@@ -15,7 +15,7 @@ static APPLY: LazyLock<Script> = LazyLock::new(|| Script::new("apply", include_s
 #[derive(Debug, Clone, PartialEq)]
 pub struct Section {
     pub id: PartitionId,
-    pub family: Family,
+    pub piece: Piece,
     pub expect: Expect,
     pub ops: Vec<Op>,
 }
@@ -33,6 +33,8 @@ pub enum Expect {
     Rebuild(String),
     /// As before, and it has this position now.
     End(String, Position),
+    /// The view stands there; from now on it is on the instance of this name.
+    Leave(Position, String),
 }
 
 impl Expect {
@@ -43,42 +45,45 @@ impl Expect {
             Self::Begin(token) => (format!("!{token}"), "begin".to_owned()),
             Self::Rebuild(token) => (format!("!{token}"), String::new()),
             Self::End(token, at) => (format!("!{token}"), at.encode()),
+            Self::Leave(at, to) => (at.encode(), format!("@{to}")),
         }
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Applied {
     Ok,
     /// Nothing was changed: the view stands here (None = it has no position).
     At(Option<Position>),
+    /// Nothing was changed: it is on the instance of this name.
+    Moved(String),
 }
 
 const NOWHERE: Position = Position { offset: u64::MAX >> 1, epoch: -2, index: 0 };
 
 impl Section {
-    pub fn new(id: &PartitionId, family: Family, expect: Expect, ops: Vec<Op>) -> Self {
-        Self { id: id.clone(), family, expect, ops }
+    pub fn new(id: &PartitionId, piece: Piece, expect: Expect, ops: Vec<Op>) -> Self {
+        Self { id: id.clone(), piece, expect, ops }
     }
 
     /// Changes nothing, answers the position.
-    pub(crate) fn probe(id: &PartitionId, family: Family) -> Self {
-        Self::new(id, family, Expect::Move(NOWHERE, NOWHERE), Vec::new())
+    pub fn probe(id: &PartitionId, piece: Piece) -> Self {
+        Self::new(id, piece, Expect::Move(NOWHERE, NOWHERE), Vec::new())
     }
 }
 
 impl Views {
-    /// Few script calls for all sections, on their way at once; the answers in the sections' order. A timeout means that they may
-    /// have been applied: the same sections again change nothing.
-    pub async fn apply(&self, sections: &[Section]) -> Result<Vec<Applied>, ViewError> {
-        let answers = try_join_all(calls(sections).map(|sections| self.call(sections))).await?;
+    /// Few script calls for all sections, whose pieces are all on this instance, on their way at once; the answers in the sections'
+    /// order. A timeout means that they may have been applied: the same sections again change nothing.
+    pub async fn apply(&self, instance: usize, sections: &[Section]) -> Result<Vec<Applied>, ViewError> {
+        let answers = try_join_all(calls(sections).map(|sections| self.call(instance, sections))).await?;
         Ok(answers.into_iter().flatten().collect())
     }
 
-    async fn call(&self, sections: &[Section]) -> Result<Vec<Applied>, ViewError> {
+    async fn call(&self, instance: usize, sections: &[Section]) -> Result<Vec<Applied>, ViewError> {
         let (mut keys, mut args) = (Words::default(), Words::default());
         for section in sections {
-            keys.push(keys::applied(&section.id, section.family));
+            keys.push(keys::applied(&section.id, &section.piece));
             let (expected, new) = section.expect.words();
             args.push("P");
             args.push(expected);
@@ -86,17 +91,19 @@ impl Views {
             let count = args.later();
             let before = keys.len();
             for group in merge::groups(&section.ops) {
-                self.encode(&group, &mut keys, &mut args);
+                self.encode(&section.id, &group, &mut keys, &mut args);
             }
             args.tell(count, (keys.len() - before) as u64);
         }
-        let answer = self.redis.eval(&APPLY, &keys.slices(), &args.slices(), TIMEOUT).await?;
+        let redis = self.places.redis(instance);
+        let answer = redis.eval(&APPLY, &keys.slices(), &args.slices(), TIMEOUT).await?;
         let answers = value::strings(&answer).ok_or_else(|| value::form("apply", &answer))?;
         answers
             .into_iter()
             .map(|text| match text.as_ref() {
                 b"ok" => Ok(Applied::Ok),
                 b"" => Ok(Applied::At(None)),
+                [b'@', name @ ..] => Ok(Applied::Moved(String::from_utf8_lossy(name).into_owned())),
                 other => std::str::from_utf8(other)
                     .ok()
                     .and_then(Position::decode)
@@ -107,7 +114,7 @@ impl Views {
     }
 
     /// One group: its code, how many values follow, and these.
-    fn encode(&self, group: &[&Op], keys: &mut Words, args: &mut Words) {
+    fn encode(&self, id: &PartitionId, group: &[&Op], keys: &mut Words, args: &mut Words) {
         let Some(first) = group.first() else { return };
         let mut begin = |key: String, code: &str, values: usize| {
             keys.push(key);
@@ -137,6 +144,10 @@ impl Views {
                 begin(keys::members(*bucket, key), "L", 2);
                 args.push(&**user);
                 args.number(*to_seq);
+            }
+            Op::Told { at } => {
+                begin(keys::told(id), "W", 1);
+                args.push(at.encode());
             }
             Op::Reset { key, bucket } => {
                 begin(keys::hot(*bucket, key), "X", 0);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use lapwing_links::redis::Script;
 use lapwing_model::{Family, Member, PartitionId, kind::KINDS};
 
-use crate::{TIMEOUT, ViewError, Views, keys, value};
+use crate::{TIMEOUT, ViewError, Views, apply::number, keys, value};
 
 static CONVS: LazyLock<Script> = LazyLock::new(|| Script::new("convs", include_str!("lua/convs.lua")));
 
@@ -29,14 +29,17 @@ impl Views {
         user: &str,
         limit: usize,
     ) -> Result<Vec<UserConversation>, ViewError> {
+        let piece = self.places.user(tenant, user);
         let mut keys = vec![Bytes::from(keys::convs(tenant, user)), Bytes::from(keys::cursor(tenant, user))];
+        let mut lowest = Vec::new();
         for kind in KINDS {
-            for partition in 0..self.partitions {
+            for partition in 0..self.places.partitions() {
                 let id = PartitionId::new(kind.topic(), partition);
-                keys.push(Bytes::from(keys::applied(&id, Family::User)));
+                keys.push(Bytes::from(keys::applied(&id, &piece)));
+                lowest.push(number(self.places.lowest(&id, Family::User)));
             }
         }
-        let answer = self.redis.eval(&CONVS, &keys, &[] as &[Bytes], TIMEOUT).await?;
+        let answer = self.places.redis(piece.instance).eval(&CONVS, &keys, &lowest, TIMEOUT).await?;
         let form = || value::form("convs", &answer);
         let parts = value::array(&answer).ok_or_else(form)?;
         let [convs, cursors] = parts else {

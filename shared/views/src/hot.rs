@@ -7,7 +7,7 @@ use lapwing_links::redis::Script;
 use lapwing_model::{ConversationKey, Family, Header, Member, bucket};
 
 use crate::{
-    TIMEOUT, ViewError, Views,
+    Piece, TIMEOUT, ViewError, Views,
     apply::{number, text},
     keys, value,
 };
@@ -43,7 +43,7 @@ impl Views {
         let bucket = bucket::bucket_of(ask.key).ok_or_else(not_ready)?;
         let id = self.partition(bucket, ask.key).ok_or_else(not_ready)?;
         let keys = [
-            keys::applied(&id, Family::Commit),
+            keys::applied(&id, &Piece::commit(0)),
             keys::head(bucket, ask.key),
             keys::hot(bucket, ask.key),
             keys::members(bucket, ask.key),
@@ -51,8 +51,15 @@ impl Views {
         .map(Bytes::from);
         let newest = Bytes::from_static(if ask.newest { b"1" } else { b"0" });
         let user = text(ask.user.unwrap_or_default());
-        let args = [user, number(ask.from), number(ask.to), number(ask.limit.into()), newest];
-        let answer = self.redis.eval(&HOT, &keys, &args, TIMEOUT).await?;
+        let lowest = number(self.places.lowest(&id, Family::Commit));
+        let args = [user, number(ask.from), number(ask.to), number(ask.limit.into()), newest, lowest];
+        let mut instance = self.places.commit(&id);
+        let mut answer = self.places.redis(instance).eval(&HOT, &keys, &args, TIMEOUT).await?;
+        if let Some(to) = self.moved_to(&answer) {
+            self.places.moved(&id, to);
+            instance = to;
+            answer = self.places.redis(instance).eval(&HOT, &keys, &args, TIMEOUT).await?;
+        }
         let form = || value::form("hot", &answer);
         let fields = value::strings(&answer).ok_or_else(form)?;
         match fields.len() {
@@ -68,5 +75,12 @@ impl Views {
             events.reverse();
         }
         Ok(HotPage { header, persisted_seq, member, lowest, events })
+    }
+
+    /// A marker of a move instead of a position.
+    fn moved_to(&self, answer: &lapwing_links::redis::Value) -> Option<usize> {
+        let fields = value::strings(answer)?;
+        let name = fields.first()?.strip_prefix(b"@")?;
+        self.places.instance_named(std::str::from_utf8(name).ok()?)
     }
 }

@@ -2,12 +2,25 @@
 
 use lapwing_model::{Bucket, ConversationKey, Family, PartitionId, bucket};
 
-pub(crate) fn applied(id: &PartitionId, family: Family) -> String {
-    let range = match family {
-        Family::Commit => "0-255",
-        Family::User => "u0-63",
+use crate::Piece;
+
+pub(crate) fn applied(id: &PartitionId, piece: &Piece) -> String {
+    let Piece { family, first, last, .. } = piece;
+    let of = match family {
+        Family::Commit => "",
+        Family::User => "u",
     };
-    format!("applied:{}:{}:{range}", id.topic, id.partition)
+    format!("applied:{}:{}:{of}{first}-{last}", id.topic, id.partition)
+}
+
+/// Up to where senders were told that MySQL has their messages.
+pub(crate) fn told(id: &PartitionId) -> String {
+    format!("told:{}:{}", id.topic, id.partition)
+}
+
+/// How often the commit view was moved before it came to this instance.
+pub(crate) fn placed(id: &PartitionId) -> String {
+    format!("placed:{}:{}", id.topic, id.partition)
 }
 
 pub(crate) fn head(bucket: Bucket, key: &ConversationKey) -> String {

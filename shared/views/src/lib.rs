@@ -8,7 +8,9 @@ mod hot;
 mod keys;
 mod load;
 mod merge;
+mod moves;
 mod own;
+mod places;
 mod rebuild;
 mod value;
 mod words;
@@ -16,13 +18,15 @@ mod words;
 use std::time::Duration;
 
 use lapwing_links::redis::{Redis, RedisError};
-use lapwing_model::{Bucket, ConversationKey, PartitionId, Position};
+use lapwing_model::{Bucket, ConversationKey, PartitionId};
 
 pub use apply::{Applied, BATCH_BYTES, BATCH_RECORDS, Expect, Section};
 pub use conversations::UserConversation;
 pub use hot::{HotPage, PageAsk};
-pub use load::LoadItem;
+pub use load::{LoadItem, LoadedItem};
+pub use moves::Found;
 pub use own::{OwnItem, Owned};
+pub use places::{Piece, Places, Settings};
 pub use rebuild::ops_of_row;
 
 #[derive(Debug, thiserror::Error)]
@@ -36,19 +40,27 @@ pub enum ViewError {
     Form { script: &'static str, answer: String },
 }
 
-/// The views on one Redis instance. (Several instances by range map come behind this same type.)
+/// The views on all Redis instances.
 #[derive(Clone)]
 pub struct Views {
-    redis: Redis,
-    partitions: u32,
+    places: Places,
     window_ms: u64,
 }
 
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(1000);
 
 impl Views {
-    pub fn new(redis: Redis, partitions: u32) -> Self {
-        Self { redis, partitions, window_ms: 2 * 3600 * 1000 }
+    pub fn new(places: Places) -> Self {
+        Self { places, window_ms: 2 * 3600 * 1000 }
+    }
+
+    /// All on one instance.
+    pub fn single(redis: Redis, partitions: u32) -> Self {
+        Self::new(Places::single(redis, partitions))
+    }
+
+    pub fn places(&self) -> &Places {
+        &self.places
     }
 
     pub fn with_window(mut self, window_ms: u64) -> Self {
@@ -58,19 +70,7 @@ impl Views {
 
     fn partition(&self, bucket: Bucket, key: &ConversationKey) -> Option<PartitionId> {
         let kind = lapwing_model::Kind::of_conversation(&key.conversation)?;
-        Some(PartitionId::new(kind.topic(), lapwing_model::bucket::partition_of(bucket, self.partitions)))
-    }
-
-    /// Where the views of a partition stand: by conversation bucket, by user shard; None = nothing stored.
-    pub async fn positions(&self, id: &PartitionId) -> Result<[Option<Position>; 2], ViewError> {
-        let mut found = [None; 2];
-        for (place, family) in found.iter_mut().zip(lapwing_model::view::FAMILIES) {
-            *place =
-                self.apply(&[Section::probe(id, family)]).await.map(|answers| match answers.first() {
-                    Some(Applied::At(position)) => *position,
-                    _ => None,
-                })?;
-        }
-        Ok(found)
+        let partition = lapwing_model::bucket::partition_of(bucket, self.places.partitions());
+        Some(PartitionId::new(kind.topic(), partition))
     }
 }

@@ -4,10 +4,10 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use lapwing_links::redis::{Script, Value};
-use lapwing_model::{Bucket, ConversationKey, Family, Header, Member, MidEntry, view::slices};
+use lapwing_model::{Bucket, ConversationKey, Header, Member, MidEntry, view::slices};
 
 use crate::{
-    TIMEOUT, ViewError, Views,
+    Piece, TIMEOUT, ViewError, Views,
     apply::{number, text},
     keys, value,
 };
@@ -33,14 +33,20 @@ pub struct LoadedItem {
 }
 
 impl Views {
-    /// One call for all items; None: that view is not far enough to say anything. `now_ms`: wall clock, for the window's slices.
-    pub async fn load(&self, items: &[LoadItem], now_ms: u64) -> Result<Vec<Option<LoadedItem>>, ViewError> {
+    /// One call for all items, whose views are on this instance; None: that view is not far enough to say anything. `now_ms`: wall
+    /// clock, for the window's slices.
+    pub async fn load(
+        &self,
+        instance: usize,
+        items: &[LoadItem],
+        now_ms: u64,
+    ) -> Result<Vec<Option<LoadedItem>>, ViewError> {
         let (mut keys, mut args) = (Vec::new(), Vec::new());
         for item in items {
             let id = self
                 .partition(item.bucket, &item.key)
                 .ok_or_else(|| ViewError::NotReady(item.key.to_string()))?;
-            keys.push(Bytes::from(keys::applied(&id, Family::Commit)));
+            keys.push(Bytes::from(keys::applied(&id, &Piece::commit(instance))));
             keys.push(Bytes::from(keys::head(item.bucket, &item.key)));
             keys.push(Bytes::from(keys::members(item.bucket, &item.key)));
             let before = keys.len();
@@ -54,7 +60,7 @@ impl Views {
             args.extend(item.users.iter().map(|user| text(user)));
             args.push(item.mid.map_or(Bytes::new(), |mid| Bytes::copy_from_slice(&mid)));
         }
-        let answer = self.redis.eval(&LOAD, &keys, &args, TIMEOUT).await?;
+        let answer = self.places.redis(instance).eval(&LOAD, &keys, &args, TIMEOUT).await?;
         let form = || value::form("load", &answer);
         let found = value::array(&answer).filter(|found| found.len() == items.len()).ok_or_else(form)?;
         found.iter().zip(items).map(|(found, item)| parse(found, item).ok_or_else(form)).collect()

@@ -33,6 +33,7 @@ pub(crate) fn groups(ops: &[Op]) -> Vec<Vec<&Op>> {
                 continue;
             }
             Op::Joined { .. }
+            | Op::Told { .. }
             | Op::Left { .. }
             | Op::UserJoined { .. }
             | Op::UserPeer { .. }

@@ -20,16 +20,17 @@ pub(crate) fn array(value: &Value) -> Option<&[Value]> {
 }
 
 pub(crate) fn strings(value: &Value) -> Option<Vec<Bytes>> {
-    array(value)?
-        .iter()
-        .map(|value| match value {
-            Value::BulkString(bytes) => Some(Bytes::copy_from_slice(bytes)),
-            Value::SimpleString(text) => Some(Bytes::copy_from_slice(text.as_bytes())),
-            Value::Int(number) => Some(Bytes::from(number.to_string())),
-            Value::Nil => Some(Bytes::new()),
-            _ => None,
-        })
-        .collect()
+    array(value)?.iter().map(string).collect()
+}
+
+pub(crate) fn string(value: &Value) -> Option<Bytes> {
+    match value {
+        Value::BulkString(bytes) => Some(Bytes::copy_from_slice(bytes)),
+        Value::SimpleString(text) => Some(Bytes::copy_from_slice(text.as_bytes())),
+        Value::Int(number) => Some(Bytes::from(number.to_string())),
+        Value::Nil => Some(Bytes::new()),
+        _ => None,
+    }
 }
 
 /// An absent number is 0.

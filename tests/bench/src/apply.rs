@@ -93,7 +93,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Report> {
         .set_tcp_settings(::redis::io::tcp::TcpSettings::default().set_nodelay(true));
     let config = ::redis::AsyncConnectionConfig::new().set_response_timeout(None);
     let raw = ::redis::Client::open(info)?.get_multiplexed_async_connection_with_config(&config).await?;
-    let place = Place { views: Views::new(redis.clone(), PARTITIONS), redis, raw };
+    let place = Place { views: Views::single(redis.clone(), PARTITIONS), redis, raw };
     let mut rounds: Vec<Vec<Round>> = WAYS.iter().map(|_| Vec::new()).collect();
     // One more in front, thrown away: connections, script caches, allocators.
     for number in 0..=arguments.rounds {
@@ -225,11 +225,15 @@ pub(crate) fn section(
     (from, to): (Position, Position),
     ops: Vec<Op>,
 ) -> Section {
-    Section::new(id, family, Expect::Move(from, to), ops)
+    let piece = match family {
+        Family::Commit => Piece::commit(0),
+        Family::User => Piece { family, first: 0, last: USER_SHARDS - 1, instance: 0 },
+    };
+    Section::new(id, piece, Expect::Move(from, to), ops)
 }
 
 pub(crate) async fn call(views: &Views, sections: &[Section]) -> Result<Vec<Applied>> {
-    Ok(views.apply(sections).await?)
+    Ok(views.apply(0, sections).await?)
 }
 
 /// Every section must have been taken: a baseline that is refused would be fast.

@@ -24,7 +24,6 @@ pub struct Options {
     pub profile: String,
     /// `human` or `json`.
     pub log: String,
-    pub log_filter: String,
     /// Environment for all services, after and above the contract's.
     pub env: Vec<(String, String)>,
     /// The tenant for whose users the demo page hands out tokens; None: for nobody.
@@ -46,7 +45,6 @@ impl Default for Options {
             persisters: 2,
             profile: "default".to_owned(),
             log: "human".to_owned(),
-            log_filter: "info".to_owned(),
             env: Vec::new(),
             demo_tenant: None,
             bin_dir: None,
@@ -92,6 +90,7 @@ impl Cluster {
             folder: options.folder.clone(),
             first_port: options.usual_ports.then_some(INFRA),
             detached: options.detached,
+            ..InfraOptions::default()
         }
     }
 
@@ -105,7 +104,6 @@ impl Cluster {
             bin_dir: options.bin_dir.clone().unwrap_or_else(paths::bin_dir),
             profile: options.profile.clone(),
             log: options.log.clone(),
-            log_filter: options.log_filter.clone(),
             jwt_secret_file: jwt_secret_file.clone(),
             operator_key_file: operator_key_file.clone(),
             demo_tenant: options.demo_tenant.clone(),

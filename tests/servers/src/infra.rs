@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 
 use crate::install;
-use crate::kafka::Kafka;
+use crate::kafka::{Brokers, Kafka};
 use crate::mariadb::MariaDb;
 use crate::nats::Nats;
 use crate::paths::RunDir;
@@ -20,6 +20,8 @@ pub struct InfraOptions {
     pub first_port: Option<u16>,
     /// Goes on when this program ends (after `release`).
     pub detached: bool,
+    /// Brokers of Kafka: one, or three with every partition on each and two of them needed for an acknowledgement.
+    pub brokers: Brokers,
 }
 
 /// NATS, Redis, Kafka and MariaDB, each with its own data folder and a port that it keeps over restarts.
@@ -53,10 +55,14 @@ impl Infra {
             options.first_port.map_or_else(ports::any, |first| ports::at_or_after(first + offset))
         };
         let at = |name: &str| folder.path().join(name);
+        let mut ports_of_kafka = vec![(port(2)?, port(3)?)];
+        if options.brokers == Brokers::Three {
+            ports_of_kafka.extend([(ports::any()?, ports::any()?), (ports::any()?, ports::any()?)]);
+        }
         Ok(Self {
             nats: Nats::prepare(&tools, &at("nats"), port(0)?, detached)?,
             redis: Redis::prepare(&tools, &at("redis"), port(1)?, detached)?,
-            kafka: Kafka::prepare(&tools, &at("kafka"), port(2)?, port(3)?, detached)?,
+            kafka: Kafka::prepare(&tools, &at("kafka"), ports_of_kafka, detached)?,
             mariadb: MariaDb::prepare(&tools, &at("mariadb"), port(4)?, detached)?,
             folder,
         })
@@ -94,6 +100,10 @@ impl Infra {
 
     pub fn kafka(&self) -> &Kafka {
         &self.kafka
+    }
+
+    pub fn kafka_mut(&mut self) -> &mut Kafka {
+        &mut self.kafka
     }
 
     pub fn mariadb(&self) -> &MariaDb {

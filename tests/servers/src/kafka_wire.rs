@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -20,13 +20,13 @@ pub(crate) struct Topic {
 }
 
 /// Makes the topics that are missing. Fails while the broker has no controller yet; the caller tries again.
-pub(crate) async fn create_topics(address: &str, topics: &[Topic]) -> Result<()> {
+pub(crate) async fn create_topics(address: &str, topics: &[Topic], replicas: i16) -> Result<()> {
     let mut body = Vec::new();
     put_len(&mut body, topics.len());
     for topic in topics {
         put_str(&mut body, &topic.name);
         body.extend(topic.partitions.to_be_bytes());
-        body.extend(1_i16.to_be_bytes());
+        body.extend(replicas.to_be_bytes());
         put_len(&mut body, 0);
         put_len(&mut body, topic.settings.len());
         for (key, value) in &topic.settings {
@@ -48,6 +48,23 @@ pub(crate) async fn create_topics(address: &str, topics: &[Topic]) -> Result<()>
 
 /// Whether each of the topics exists and all its partitions have a leader.
 pub(crate) async fn all_led(address: &str, topics: &[String]) -> Result<bool> {
+    Ok(metadata(address, topics).await?.is_some_and(|leaders| leaders.iter().all(|of| of.leader >= 0)))
+}
+
+/// The node that leads a partition.
+pub(crate) async fn leader(address: &str, topic: &str, partition: i32) -> Result<i32> {
+    let leaders = metadata(address, &[topic.to_owned()]).await?.unwrap_or_default();
+    let found = leaders.iter().find(|of| of.partition == partition && of.leader >= 0);
+    Ok(found.with_context(|| format!("{topic}/{partition} has no leader"))?.leader)
+}
+
+struct Leader {
+    partition: i32,
+    leader: i32,
+}
+
+/// All partitions of the topics; None: there is no broker, or an error with one of them.
+async fn metadata(address: &str, topics: &[String]) -> Result<Option<Vec<Leader>>> {
     let mut body = Vec::new();
     put_len(&mut body, topics.len());
     for topic in topics {
@@ -67,21 +84,22 @@ pub(crate) async fn all_led(address: &str, topics: &[String]) -> Result<bool> {
     read.string()?;
     read.i32()?;
     let mut good = brokers > 0;
+    let mut leaders = Vec::new();
     for _ in 0..read.i32()? {
         good &= read.i16()? == 0;
         read.string()?;
         read.take(1)?;
         for _ in 0..read.i32()? {
-            good &= read.i16()? == 0;
-            read.i32()?;
-            good &= read.i32()? >= 0;
+            // A partition whose replica is away carries an error here, and is led all the same.
+            read.i16()?;
+            leaders.push(Leader { partition: read.i32()?, leader: read.i32()? });
             for _ in 0..2 {
                 let replicas = read.i32()?.max(0) as usize;
                 read.take(replicas * 4)?;
             }
         }
     }
-    Ok(good)
+    Ok(good.then_some(leaders))
 }
 
 async fn exchange(address: &str, (key, version): (i16, i16), body: &[u8]) -> Result<Vec<u8>> {

@@ -75,11 +75,20 @@ pub struct Managed {
     start_limit: Duration,
     stop_grace: Duration,
     process: Mutex<Option<Process>>,
+    /// Above the specification's own, for the next start.
+    environment: Mutex<Vec<(String, String)>>,
 }
 
 impl Managed {
     pub fn new(spec: Spec, ready: Ready, start_limit: Duration, stop_grace: Duration) -> Self {
-        Self { spec, ready, start_limit, stop_grace, process: Mutex::new(None) }
+        Self {
+            spec,
+            ready,
+            start_limit,
+            stop_grace,
+            process: Mutex::new(None),
+            environment: Mutex::default(),
+        }
     }
 
     pub fn adopt(record: Record) -> Self {
@@ -90,6 +99,7 @@ impl Managed {
             start_limit: record.start_limit,
             stop_grace: record.stop_grace,
             process: Mutex::new(process),
+            environment: Mutex::default(),
         }
     }
 
@@ -134,7 +144,9 @@ impl Managed {
         if self.is_running() {
             bail!("{} is running already", self.name());
         }
-        let mut process = Process::spawn(&self.spec)?;
+        let mut spec = self.spec.clone();
+        spec.env.extend(self.environment.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
+        let mut process = Process::spawn(&spec)?;
         // Until the caller says otherwise, what was started detached dies with an interrupted start, too.
         process.kill_when_dropped();
         *self.slot() = Some(process);
@@ -197,6 +209,24 @@ impl Managed {
 
     pub fn resume(&self) -> Result<()> {
         self.signal(Signal::Cont)
+    }
+
+    /// For the next starts, until it is given anew; a test's own (`LAPWING_FAIL_POINT`).
+    pub fn set_environment(&self, environment: &[(&str, &str)]) {
+        let owned = environment.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        *self.environment.lock().unwrap_or_else(PoisonError::into_inner) = owned.collect();
+    }
+
+    /// Until the process has ended by itself; false: it had not within the limit.
+    pub async fn wait_ended(&self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        while self.is_running() {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        true
     }
 
     /// Graceful stop and start, on the same port with the same data.

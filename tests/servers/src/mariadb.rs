@@ -66,7 +66,12 @@ impl MariaDb {
 
     /// Reads and writes the database `lapwing`.
     pub fn url(&self) -> String {
-        format!("mysql://{USER}:{}@{}/{DATABASE}", self.password, self.address())
+        self.url_at(&self.address())
+    }
+
+    /// The same server by way of another address.
+    pub fn url_at(&self, address: &str) -> String {
+        format!("mysql://{USER}:{}@{address}/{DATABASE}", self.password)
     }
 
     /// Can only SELECT: for the load test's check, outside the services.

@@ -54,7 +54,12 @@ impl Nats {
     }
 
     pub fn url(&self) -> String {
-        format!("nats://{USER}:{}@{}", self.password, self.address())
+        self.url_at(&self.address())
+    }
+
+    /// The same server by way of another address.
+    pub fn url_at(&self, address: &str) -> String {
+        format!("nats://{USER}:{}@{address}", self.password)
     }
 }
 

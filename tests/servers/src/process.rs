@@ -33,12 +33,13 @@ pub enum Signal {
 }
 
 impl Signal {
-    fn name(self) -> &'static str {
+    fn of_system(self) -> rustix::process::Signal {
+        use rustix::process::Signal;
         match self {
-            Self::Term => "TERM",
-            Self::Kill => "KILL",
-            Self::Stop => "STOP",
-            Self::Cont => "CONT",
+            Self::Term => Signal::TERM,
+            Self::Kill => Signal::KILL,
+            Self::Stop => Signal::STOP,
+            Self::Cont => Signal::CONT,
         }
     }
 }
@@ -65,20 +66,15 @@ impl Identity {
         Self::of(self.pid) == Some(*self)
     }
 
-    /// Signals the process if it is still the same one. `sh` does it, since a direct system call is unsafe code.
+    /// Signals the process if it is still the same one.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         if !self.is_running() {
             bail!("process {} is not running any more", self.pid);
         }
-        let done = Command::new("sh")
-            .args(["-c", &format!("kill -s {} {}", signal.name(), self.pid)])
-            .stderr(Stdio::null())
-            .status()
-            .context("cannot run sh to send a signal")?;
-        if !done.success() {
-            bail!("cannot send {} to process {}", signal.name(), self.pid);
-        }
-        Ok(())
+        let pid = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw);
+        let pid = pid.with_context(|| format!("{} is no process number", self.pid))?;
+        rustix::process::kill_process(pid, signal.of_system())
+            .with_context(|| format!("cannot send {signal:?} to process {}", self.pid))
     }
 
     pub async fn wait_gone(&self, limit: Duration) -> bool {

@@ -21,7 +21,6 @@ pub(crate) struct Common {
     pub(crate) bin_dir: PathBuf,
     pub(crate) profile: String,
     pub(crate) log: String,
-    pub(crate) log_filter: String,
     pub(crate) jwt_secret_file: PathBuf,
     pub(crate) operator_key_file: PathBuf,
     pub(crate) demo_tenant: Option<String>,
@@ -76,7 +75,6 @@ impl Service {
             ("LAPWING_ADMIN_ADDR".to_owned(), admin.address()),
             ("LAPWING_NATS_URL".to_owned(), infra.nats().url()),
             ("LAPWING_LOG".to_owned(), common.log.clone()),
-            ("LAPWING_LOG_FILTER".to_owned(), common.log_filter.clone()),
             ("LAPWING_PROFILE".to_owned(), common.profile.clone()),
             ("LAPWING_OPERATOR_KEY_FILE".to_owned(), path(&common.operator_key_file)),
             // A backtrace for each anyhow error costs more than the work that failed.

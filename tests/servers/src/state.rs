@@ -82,7 +82,10 @@ impl State {
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
         };
         let state = serde_json::from_str(&text)
-            .with_context(|| format!("{} is not a state file of this version", path.display()))?;
+            .with_context(|| format!(
+                "{} is not a state file of this version; end what still runs from this folder, then delete the file",
+                path.display()
+            ))?;
         Ok(Some(state))
     }
 

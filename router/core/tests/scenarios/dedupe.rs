@@ -191,3 +191,76 @@ fn the_dedupe_memory_outlives_the_lookups_that_were_asked_before() {
     assert_eq!(rig.told(retry), Told::Duplicate(2));
     assert_eq!(rig.seqs("grp.g"), [1, 2]);
 }
+
+/// One message is stored and forgotten; its first attempt comes only now, behind the retry, and nobody set its key.
+fn overtaken(late_by: u64) -> (Rig, lapwing_router_core::RequestId) {
+    let options = Options { recent_mids: 0, mids_ms: 1000, ..Options::new("r7") };
+    let mut rig = Rig::idle(options);
+    rig.take_over();
+    rig.settle();
+    rig.create("grp.g", &["alice"]);
+    rig.settle();
+    rig.own = Own::Skipped;
+    rig.retry("grp.g", "alice", "m1");
+    rig.settle();
+    rig.apply();
+    rig.wait(2000);
+    rig.pass(1);
+    let first = rig.late_batch("grp.g", "alice", vec![item("m1", "m1", 1)], late_by);
+    (rig, first)
+}
+
+// R-ACK-4, R-SEQ-7: a first attempt that may have been overtaken by its own retry counts as one.
+#[test]
+fn a_first_attempt_behind_its_own_retry_is_found_in_the_window_even_if_its_key_was_skipped() {
+    let (mut rig, first) = overtaken(2100);
+    rig.settle();
+    assert_eq!(rig.told(first), Told::Duplicate(2));
+    assert_eq!(rig.seqs("grp.g"), [1, 2]);
+
+    let (mut rig, first) = overtaken(2100);
+    rig.answer_lookups_with(Load::Unavailable);
+    assert_eq!(rig.told(first), refused("not_ready"), "Redis is down: it waits as a retry does");
+}
+
+// R-SEQ-9: what was sent lately passes without the window, also while Redis is down.
+#[test]
+fn a_first_attempt_that_was_sent_after_all_that_memory_forgot_needs_no_window() {
+    let (mut rig, _) = overtaken(2100);
+    rig.answer_lookups();
+    rig.wait(6000);
+    let fresh = rig.publish("grp.g", "alice", "m2");
+    assert!(rig.lookups.iter().all(|of| of.load.as_ref().is_none_or(|load| load.mid.is_none())));
+    rig.answer_lookups();
+    rig.settle();
+    assert_eq!(rig.told(fresh), Told::Accepted(3));
+    let unknown_age = rig.late_batch("grp.g", "alice", vec![item("m3", "m3", 1)], rig.now.wall);
+    assert!(rig.lookups[0].load.as_ref().unwrap().mid.is_some(), "without its time it counts as a retry");
+    rig.settle();
+    assert_eq!(rig.told(unknown_age), Told::Accepted(4));
+}
+
+// The memory of what was stored lately does not depend on how many there were.
+#[test]
+fn young_client_mids_stay_in_memory_beyond_their_number() {
+    let options = Options { recent_mids: 1, ..Options::new("r7") };
+    let mut rig = Rig::idle(options);
+    rig.take_over();
+    rig.settle();
+    rig.create("grp.g", &["alice"]);
+    rig.settle();
+    for mid in ["m1", "m2", "m3"] {
+        rig.publish("grp.g", "alice", mid);
+    }
+    rig.settle();
+    rig.apply();
+    rig.pass(1);
+    let known = rig.late_batch("grp.g", "alice", vec![item("m1", "m1", 1)], 900);
+    assert_eq!(rig.told(known), Told::Duplicate(2), "from memory");
+    rig.wait(6001);
+    rig.pass(1);
+    let forgotten = rig.late_batch("grp.g", "alice", vec![item("m1", "m1", 1)], 900);
+    assert!(rig.waits(forgotten), "the window is asked");
+    rig.settle();
+    assert_eq!(rig.told(forgotten), Told::Duplicate(2));
+}

@@ -263,17 +263,34 @@ impl Rig {
         }
     }
 
+    pub(crate) fn wait(&mut self, ms: u64) {
+        self.now.mono += ms;
+        self.now.wall += ms;
+    }
+
     fn request(&mut self) -> RequestId {
         self.requests += 1;
         self.requests
     }
 
     pub(crate) fn batch(&mut self, to: &str, sender: &str, items: Vec<bus::PublishItem>) -> RequestId {
+        self.late_batch(to, sender, items, 0)
+    }
+
+    /// It was sent so many milliseconds ago.
+    pub(crate) fn late_batch(
+        &mut self,
+        to: &str,
+        sender: &str,
+        items: Vec<bus::PublishItem>,
+        ago: u64,
+    ) -> RequestId {
         let batch = bus::PublishBatch {
             tenant: "t".into(),
             conversation: to.into(),
             sender: sender.into(),
             items,
+            sent_at_ms: self.now.wall - ago,
             ..bus::PublishBatch::default()
         };
         let request = self.request();
@@ -299,7 +316,10 @@ impl Rig {
 
     pub(crate) fn create(&mut self, group: &str, members: &[&str]) -> RequestId {
         let ask = bus::CreateGroup { name: group.into(), members: users(members), settings: None };
-        self.command(group, bus::command::Body::CreateGroup(ask))
+        let request = self.command(group, bus::command::Body::CreateGroup(ask));
+        // What is sent from now on was sent long after this owner's memory began.
+        self.wait(10_000);
+        request
     }
 
     pub(crate) fn add(&mut self, group: &str, members: &[&str]) -> RequestId {

@@ -9,8 +9,10 @@ use lapwing_proto::{
 use lapwing_router_core::RequestId;
 use rand::{Rng as _, rngs::StdRng};
 
-pub(crate) const USERS: [&str; 4] = ["u0", "u1", "u2", "u3"];
-pub(crate) const GROUPS: [&str; 2] = ["grp.g0", "grp.g1"];
+use crate::{
+    gateway::publish_item,
+    plan::{GROUPS, TENANT, USERS, p2p},
+};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Item {
@@ -21,6 +23,8 @@ pub(crate) struct Item {
     pub(crate) unclear: bool,
     /// A client_mid that was used before, with other content.
     pub(crate) reused: bool,
+    /// With a gateway.
+    pub(crate) out: bool,
 }
 
 pub(crate) struct Session {
@@ -28,9 +32,23 @@ pub(crate) struct Session {
     pub(crate) conversation: String,
     pub(crate) todo: VecDeque<Item>,
     pub(crate) flight: Option<(RequestId, u64)>,
+    pub(crate) gateway: usize,
+    pub(crate) connection: u64,
     /// Accepted, in sending order as far as known.
     pub(crate) accepted: Vec<(u64, u64)>,
     sent: u64,
+}
+
+/// What a client makes of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Told {
+    Published(client::Published),
+    /// For good.
+    Refused,
+    /// For now, and nothing of it was handed over: given up, it is as if it had never been sent.
+    Later,
+    /// It may stand.
+    Unknown,
 }
 
 /// What became of one item of an answer.
@@ -52,12 +70,14 @@ pub(crate) fn content(text: &str) -> client::Content {
 }
 
 impl Session {
-    pub(crate) fn new(user: &str, conversation: &str) -> Self {
+    pub(crate) fn new(user: &str, conversation: &str, gateway: usize) -> Self {
         Self {
             user: user.into(),
             conversation: conversation.into(),
             todo: VecDeque::new(),
             flight: None,
+            gateway,
+            connection: 0,
             accepted: Vec::new(),
             sent: 0,
         }
@@ -75,26 +95,21 @@ impl Session {
         let content = if reused { format!("{mid} again as {}", self.sent) } else { mid.clone() };
         // A client that uses an id again does not know that it does; marked as a retry it is always found out.
         let attempt = if reused { 1 } else { 0 };
-        self.todo.push_back(Item { mid, content, attempt, unclear: false, reused });
+        self.todo.push_back(Item { mid, content, attempt, unclear: false, reused, out: false });
     }
 
     /// The next batch, in order.
-    pub(crate) fn batch(&mut self, count: usize, marked: bool) -> bus::PublishBatch {
+    pub(crate) fn batch(&mut self, count: usize, marked: bool, now: u64) -> bus::PublishBatch {
         let items = self.todo.iter_mut().take(count).map(|item| {
             item.attempt += 1;
-            bus::PublishItem {
-                client_mid: item.mid.clone(),
-                content: Some(content(&item.content)),
-                attempt: if marked { item.attempt } else { 1 },
-                receipt: true,
-                traceparent: String::new(),
-            }
+            publish_item(item, marked)
         });
         bus::PublishBatch {
             items: items.collect(),
-            tenant: "t".into(),
+            tenant: TENANT.into(),
             conversation: self.conversation.clone(),
             sender: self.user.clone(),
+            sent_at_ms: now,
             ..bus::PublishBatch::default()
         }
     }
@@ -138,11 +153,11 @@ pub(crate) struct Admin {
 
 impl Admin {
     pub(crate) fn think(&mut self, random: &mut StdRng) {
-        let group = GROUPS[random.random_range(0..GROUPS.len())];
+        let group = GROUPS[random.random_range(0..GROUPS.len())].as_str();
         let some = |random: &mut StdRng, n: usize| -> Vec<String> {
             (0..n).map(|_| USERS[random.random_range(0..USERS.len())].to_owned()).collect()
         };
-        let p2p = lapwing_model::kind::p2p_id("t", USERS[0], USERS[1]);
+        let p2p = p2p();
         self.thoughts += 1;
         let choice = if self.thoughts <= 3 { 0 } else { random.random_range(0..10) };
         let (to, body) = match choice {

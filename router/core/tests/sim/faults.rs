@@ -1,8 +1,11 @@
-//! Safeguards around the owner that can be taken away, to see that the check would notice.
+//! Safeguards that can be taken away, to see that the check would notice.
 
-/// What the surroundings do wrong on purpose.
+use lapwing_router_core::{Safeguard, safeguard::SAFEGUARDS};
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Break {
+    /// One of the owner's own.
+    Core(Safeguard),
     /// A replay counts void records.
     Voids,
     /// A view takes batches that do not start at its position.
@@ -15,11 +18,13 @@ pub(crate) enum Break {
     Nonce,
     /// Retries are not marked as such, and nothing tells them apart.
     Retries,
+    /// A deposed router claims again at once.
+    Waits,
     /// An outcome without content counts as a refusal.
     Silence,
 }
 
-pub(crate) const ALL: [Break; 7] = [
+pub(crate) const AROUND: [Break; 7] = [
     Break::Voids,
     Break::Position,
     Break::Lowest,
@@ -28,3 +33,20 @@ pub(crate) const ALL: [Break; 7] = [
     Break::Retries,
     Break::Silence,
 ];
+
+/// Only one of them, for a closer look: `LAPWING_SIM_BREAK=Isolated`.
+fn left_out(broken: &Break) -> bool {
+    std::env::var("LAPWING_SIM_BREAK").is_ok_and(|name| !format!("{broken:?}").contains(&name))
+}
+
+pub(crate) fn all() -> impl Iterator<Item = Break> {
+    SAFEGUARDS.into_iter().map(Break::Core).chain(AROUND).filter(|broken| !left_out(broken))
+}
+
+/// The owner's own safeguard that is missing.
+pub(crate) fn of_core(broken: Option<Break>) -> Option<Safeguard> {
+    match broken {
+        Some(Break::Core(safeguard)) => Some(safeguard),
+        _ => None,
+    }
+}

@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use lapwing_model::{Position, Verdict, record};
+use lapwing_model::{Position, Rule, Verdict, record};
 use lapwing_proto::record::Record;
 
 pub(crate) struct Sent {
-    pub(crate) router: usize,
+    pub(crate) slot: usize,
     pub(crate) epoch: u64,
     pub(crate) value: Bytes,
 }
 
-#[derive(Default)]
 pub(crate) struct Log {
+    /// Of all readers.
+    pub(crate) rule: Rule,
     records: Vec<Option<Bytes>>,
     /// The position before each offset, and behind the last.
     positions: Vec<Position>,
@@ -24,6 +25,16 @@ pub(crate) struct Log {
 }
 
 impl Log {
+    pub(crate) fn new(rule: Rule) -> Self {
+        Self {
+            rule,
+            records: Vec::new(),
+            positions: Vec::new(),
+            valid: BTreeMap::new(),
+            wires: BTreeMap::new(),
+        }
+    }
+
     pub(crate) fn len(&self) -> u64 {
         self.records.len() as u64
     }
@@ -35,7 +46,9 @@ impl Log {
         self.records.push(value);
         match self.get(offset) {
             Ok(record) => {
-                if record::follow(&mut at, offset, &record) == Verdict::Valid && record::is_event(&record) {
+                if record::follow_by(self.rule, &mut at, offset, &record) == Verdict::Valid
+                    && record::is_event(&record)
+                {
                     self.valid.entry((record.conversation, record.seq)).or_default().push(offset);
                 }
             }
@@ -43,6 +56,10 @@ impl Log {
         }
         self.positions.push(at);
         offset
+    }
+
+    pub(crate) fn value(&self, offset: u64) -> Option<Bytes> {
+        self.records[offset as usize].clone()
     }
 
     pub(crate) fn get(&self, offset: u64) -> Result<Record, record::BadRecord> {

@@ -1,21 +1,25 @@
 //! What happens to a router, and what becomes of its effects: the shell of the real service, without its threads.
 
-use lapwing_model::{Position, view::FAMILIES};
+use lapwing_model::{Code, Position};
 use lapwing_proto::bus;
 use lapwing_router_core::{Effect, Released, RequestId, view::Repair};
 use rand::Rng as _;
 
 use crate::{
-    client::{USERS, Word, words},
+    client::{Word, words},
     faults::Break,
     log::Sent,
-    world::{Ask, Asked, By, Event, World},
+    plan::USERS,
+    world::{Ask, Asked, By, Event, Part, World},
 };
 
+/// An owner reads its partition at least so often (steps).
+pub(crate) const MOST_BEHIND: u64 = 60;
+
 impl World {
-    pub(crate) fn hear(&mut self, router: usize, event: Event) {
-        let now = self.now();
-        let of = &mut self.routers[router];
+    pub(crate) fn hear(&mut self, slot: usize, event: Event) {
+        let now = self.now(self.slots[slot].router);
+        let of = &mut self.slots[slot];
         let tenure = of.tenure;
         match event {
             Event::Ask(request, ask) => match ask {
@@ -31,69 +35,91 @@ impl World {
             Event::Failed(of_tenure, epoch) if of_tenure == tenure => {
                 of.core.produce_failed(epoch, "the producer gave up", now);
             }
-            Event::Applied(of_tenure, family, result, new) if of_tenure == tenure => {
-                self.applied(router, family, result, new);
+            Event::Applied(of_tenure, piece, result, new) if of_tenure == tenure => {
+                self.applied(slot, piece, result, new);
             }
-            Event::TakeOver(views, from) => self.begin(router, views, from),
+            Event::TakeOver(views, from) => self.begin(slot, &views, from),
+            Event::Beat(beat) => {
+                let router = of.router;
+                self.hear_beat(router, &beat);
+            }
             Event::Mark(at) => of.core.mark(at, &[]),
             _ => {}
         }
-        self.carry_out(router);
+        self.carry_out(slot);
     }
 
     /// The views' positions are read now, the claim follows later. Without Redis: from where MySQL is.
-    pub(crate) fn take_over(&mut self, router: usize) {
-        let views = if self.fault(0.1) {
+    pub(crate) fn take_over(&mut self, slot: usize) {
+        let of = &self.parts[self.slots[slot].part];
+        let persisted = of.persister.tables.at;
+        let mut views: Vec<Position> = of.pieces.iter().map(|piece| piece.view.at).collect();
+        if !self.redis_up() || self.fault(0.1) {
             self.counts.add("a take-over without Redis");
-            [self.persisted; 2]
-        } else {
-            [self.views[0].at, self.views[1].at]
-        };
-        let lowest = if views[0].offset <= views[1].offset { views[0] } else { views[1] };
-        let look_back = self.persisted.offset < lowest.offset && self.random.random_bool(0.5);
-        let from = if look_back { self.persisted } else { lowest };
-        self.routers[router].taking_over = true;
-        self.within(30, router, Event::TakeOver(views, from));
+            views.fill(persisted);
+        }
+        let lowest = views.iter().copied().min_by_key(|at| at.offset).unwrap_or_default();
+        let look_back = persisted.offset < lowest.offset && self.random.random_bool(0.5);
+        let from = if look_back { persisted } else { lowest };
+        self.slots[slot].taking_over = true;
+        self.within(30, slot, Event::TakeOver(views, from));
     }
 
-    fn begin(&mut self, router: usize, views: [Position; 2], from: Position) {
-        let (nonce, end, now) = (self.fresh(), self.log.end(), self.now());
-        let of = &mut self.routers[router];
+    fn begin(&mut self, slot: usize, views: &[Position], from: Position) {
+        let (nonce, now) = (self.fresh(), self.now(self.slots[slot].router));
+        let of = &mut self.slots[slot];
+        let end = self.parts[of.part].log.end();
         of.taking_over = false;
         if of.owns() {
             return;
         }
-        let nonce = if self.broken == Some(Break::Nonce) { router as u64 + 1 } else { nonce };
+        let nonce = if self.broken == Some(Break::Nonce) { of.router as u64 + 1 } else { nonce };
         let from = if self.broken == Some(Break::Start) { end } else { from };
         of.begin(nonce, views);
-        of.core.take_over(nonce, from, views[0], now);
+        of.caught_up = self.clock;
+        let commits = views.iter().step_by(2).copied();
+        let lowest = commits.min_by_key(|at| at.offset).unwrap_or_default();
+        of.core.take_over(nonce, from, lowest, now);
         self.counts.add("a take-over");
     }
 
-    pub(crate) fn carry_out(&mut self, router: usize) {
-        while let Some(effect) = self.routers[router].core.next_effect() {
-            let tenure = self.routers[router].tenure;
+    pub(crate) fn carry_out(&mut self, slot: usize) {
+        let (router, part) = (self.slots[slot].router, self.slots[slot].part);
+        while let Some(effect) = self.slots[slot].core.next_effect() {
+            let tenure = self.slots[slot].tenure;
             match effect {
-                Effect::Lookup(lookup) => self.within(20, router, Event::Look(tenure, lookup)),
+                Effect::Lookup(lookup) => self.within(20, slot, Event::Look(tenure, lookup)),
                 Effect::Produce { epoch, value, .. } => {
-                    self.log.send(tenure, Sent { router, epoch, value });
+                    self.parts[part].log.send(tenure, Sent { slot, epoch, value });
                 }
-                Effect::Reply { request, reply } => self.reply(router, request, &reply),
+                Effect::Reply { request, reply } => self.reply(slot, request, &reply),
                 Effect::Released(released) => {
-                    self.check_released(router, &released);
-                    self.routers[router].cursors.iter_mut().for_each(|cursor| cursor.push(released.clone()));
+                    self.check_released(slot, &released);
+                    self.slots[slot].cursors.iter_mut().for_each(|cursor| cursor.push(released.clone()));
                 }
                 Effect::Advanced(to) => {
-                    self.routers[router].cursors.iter_mut().for_each(|cursor| cursor.advance(to));
+                    self.slots[slot].cursors.iter_mut().for_each(|cursor| cursor.advance(to));
                 }
-                Effect::Receipts { key, receipt } => self.check_receipts(&key.conversation, &receipt),
-                Effect::Serving { .. } => {
-                    self.believed_owner = router;
+                Effect::Receipts { key, receipt } => self.check_receipts(part, &key.conversation, &receipt),
+                Effect::Serving { epoch } => {
+                    let of = &mut self.parts[part];
+                    of.believed_owner = of.believed_owner.max((epoch, router));
+                    self.parts[part].changes.push(self.clock);
                     self.counts.add("a claim adopted");
+                    if self.plan.assigned {
+                        self.beat(router);
+                    }
                 }
                 Effect::SteppedDown { by } => {
-                    self.routers[router].leave();
+                    self.slots[slot].leave();
                     self.counts.add(if by.is_some() { "deposed" } else { "released" });
+                    let now = self.now(router).mono;
+                    if by.is_some() && self.broken != Some(Break::Waits) {
+                        self.machines[router].assignment.deposed(&self.ids[part], now);
+                    }
+                    if self.plan.assigned {
+                        self.beat(router);
+                    }
                 }
                 Effect::Alarm(_) => self.counts.add("in doubt"),
                 Effect::Persisted { .. } | Effect::Cursor { .. } | Effect::Interest { .. } => {}
@@ -102,60 +128,75 @@ impl World {
     }
 
     /// I2: released is what is valid and acknowledged, once, in order.
-    fn check_released(&mut self, router: usize, released: &Released) {
-        let of = &mut self.routers[router];
+    fn check_released(&mut self, slot: usize, released: &Released) {
+        let of = &mut self.slots[slot];
+        let log = &self.parts[of.part].log;
         let place = (released.record.conversation.clone(), released.record.seq);
-        let valid = self.log.valid.get(&place).is_some_and(|at| at.contains(&released.offset));
+        let valid = log.valid.get(&place).is_some_and(|at| at.contains(&released.offset));
         let acked = of.acked.is_some_and(|acked| acked >= released.offset);
         let in_order = of.last_released.is_none_or(|last| last < released.offset);
         of.last_released = Some(released.offset);
         if !(valid && acked && in_order) {
             self.wrong.push(format!(
-                "router {router} released {place:?} of offset {}: valid {valid}, acknowledged {acked}, in order {in_order}",
+                "slot {slot} released {place:?} of offset {}: valid {valid}, acknowledged {acked}, in order {in_order}",
                 released.offset
             ));
         }
     }
 
     /// R-ACK-3: told to be in MySQL is what is there.
-    fn check_receipts(&mut self, conversation: &str, receipt: &bus::Receipt) {
+    fn check_receipts(&mut self, part: usize, conversation: &str, receipt: &bus::Receipt) {
+        let of = &self.parts[part];
         for seq in receipt.senders.iter().flat_map(|of| &of.seqs) {
-            let at = self.log.valid.get(&(conversation.to_owned(), *seq)).and_then(|at| at.first().copied());
-            if at.is_none_or(|at| at >= self.persisted.offset) {
+            let at = of.log.valid.get(&(conversation.to_owned(), *seq)).and_then(|at| at.first().copied());
+            if at.is_none_or(|at| at >= of.persister.tables.at.offset) {
                 self.wrong.push(format!("{conversation} seq {seq} was called persisted, it is at {at:?}"));
             }
             self.counts.add("a receipt");
         }
     }
 
-    fn reply(&mut self, router: usize, request: RequestId, reply: &bus::RouterReply) {
-        let Some(Asked { by, ask }) = self.asked.get(&request) else { return };
+    fn reply(&mut self, slot: usize, request: RequestId, reply: &bus::RouterReply) {
+        let Some(Asked { by, ask, at }) = self.asked.get(&request) else { return };
+        let (by, at) = (*by, *at);
         match (by, ask) {
-            (By::Session(_), Ask::Publish(batch)) => {
+            (By::Session(_) | By::Lane(_), Ask::Publish(batch)) => {
                 let words = words(reply, batch.items.len());
                 let batch = batch.clone();
                 if words.len() != batch.items.len() {
                     self.wrong.push(format!("{} words to {} items", words.len(), batch.items.len()));
                 }
                 for (word, item) in words.iter().zip(&batch.items) {
-                    self.check_word(router, &batch, item, word);
+                    self.check_word(slot, at, &batch, item, word);
                 }
             }
             (By::Reader, Ask::Fetch(fetch)) => {
                 let fetch = fetch.clone();
-                self.check_fetch(&fetch, reply);
+                self.check_fetch(self.slots[slot].part, &fetch, reply);
             }
             _ => {}
         }
-        if !self.fault(0.1) {
-            self.within(5, router, Event::Answer(request, reply.clone()));
+        let lost = match by {
+            By::Lane(lane) => self.cut(self.slots[slot].router, crate::plan::ROUTERS + lane.gateway),
+            _ => false,
+        };
+        if !lost && !self.fault(self.plan.faults.lost_answer) {
+            self.within(5, slot, Event::Answer(request, reply.clone()));
         }
     }
 
     /// What anyone is told stands, valid and acknowledged, at that moment already.
-    fn check_word(&mut self, router: usize, batch: &bus::PublishBatch, item: &bus::PublishItem, word: &Word) {
-        if let Word::Refused(_) = word {
+    fn check_word(
+        &mut self,
+        slot: usize,
+        asked_at: u64,
+        batch: &bus::PublishBatch,
+        item: &bus::PublishItem,
+        word: &Word,
+    ) {
+        if let Word::Refused(name) = word {
             self.turned_away.insert((batch.sender.clone(), item.client_mid.clone()));
+            self.note_refusal(slot, asked_at, batch, name);
         }
         let Word::Published(told) = word else {
             self.counts.add(match word {
@@ -168,8 +209,9 @@ impl World {
         };
         self.counts.add("published");
         let place = (batch.conversation.clone(), told.seq);
-        let offset = self.log.valid.get(&place).and_then(|at| at.first().copied());
-        let record = offset.and_then(|offset| self.log.get(offset).ok());
+        let log = &self.parts[self.slots[slot].part].log;
+        let offset = log.valid.get(&place).and_then(|at| at.first().copied());
+        let record = offset.and_then(|offset| log.get(offset).ok());
         let stands = record.is_some_and(|record| {
             let key = lapwing_model::record::key_of(&record);
             let hash = lapwing_model::record::content_hash(&key, &item.content.clone().unwrap_or_default());
@@ -178,21 +220,33 @@ impl World {
                 && record.content_hash[..] == hash
         });
         let accepted = told.outcome() == lapwing_proto::client::Outcome::Accepted;
-        let acked = !accepted || offset.is_some_and(|at| self.routers[router].acked >= Some(at));
+        let acked = !accepted || offset.is_some_and(|at| self.slots[slot].acked >= Some(at));
         if !stands || !acked {
             self.wrong.push(format!(
-                "router {router} told {} of {} {told:?}: stands {stands}, acknowledged {acked}",
+                "slot {slot} told {} of {} {told:?}: stands {stands}, acknowledged {acked}",
                 item.client_mid, batch.sender
             ));
         }
     }
 
+    /// R-PERM-1: a refusal of permission is right at some moment since it was asked, or shortly before.
+    fn note_refusal(&mut self, slot: usize, asked_at: u64, batch: &bus::PublishBatch, name: &str) {
+        if [Code::Forbidden, Code::NotFound].iter().all(|code| code.line().name != name) {
+            return;
+        }
+        let part = self.slots[slot].part;
+        let of = &self.parts[part];
+        let from = of.length_at(asked_at.saturating_sub(MOST_BEHIND));
+        let (conversation, sender) = (batch.conversation.clone(), batch.sender.clone());
+        self.refusals.push((part, conversation, sender, from, of.log.len()));
+    }
+
     /// I4 begins here: contiguous, ascending; R-PERM-3 is checked when the log is whole.
-    fn check_fetch(&mut self, ask: &bus::Fetch, reply: &bus::RouterReply) {
+    fn check_fetch(&mut self, part: usize, ask: &bus::Fetch, reply: &bus::RouterReply) {
         let Some(bus::router_reply::Body::Fetch(reply)) = &reply.body else { return };
         let mut before: Option<u64> = None;
         for event in &reply.events {
-            let valid = self.log.valid.contains_key(&(ask.conversation.clone(), event.seq));
+            let valid = self.parts[part].log.valid.contains_key(&(ask.conversation.clone(), event.seq));
             let contiguous = before.is_none_or(|before| event.seq == before + 1);
             if !valid || !contiguous || event.seq > reply.head {
                 self.wrong.push(format!("{} showed {} behind {before:?}", ask.conversation, event.seq));
@@ -203,49 +257,55 @@ impl World {
         }
     }
 
-    pub(crate) fn read(&mut self, router: usize, records: u64) {
+    pub(crate) fn read(&mut self, slot: usize, records: u64) {
+        let part = self.slots[slot].part;
         for _ in 0..records {
-            let of = &self.routers[router];
+            let of = &self.slots[slot];
             let offset = of.core.position().offset;
-            if !of.owns() || offset >= self.log.len() {
-                return;
+            if !of.owns() || offset >= self.parts[part].log.len() {
+                break;
             }
-            let (record, now) = (self.log.get(offset), self.now());
-            self.routers[router].core.read(offset, record, now);
-            self.carry_out(router);
+            let (record, now) = (self.parts[part].log.get(offset), self.now(of.router));
+            self.slots[slot].core.read(offset, record, now);
+            self.carry_out(slot);
+        }
+        let of = &self.slots[slot];
+        if !of.owns() || of.core.position().offset >= self.parts[part].log.len() {
+            self.caught_up(slot);
         }
     }
 
-    pub(crate) fn apply_some(&mut self, router: usize, family: usize) {
-        let (records, tenure) = (self.random.random_range(1..8), self.routers[router].tenure);
-        let Some(cursor) = self.routers[router].cursors.get_mut(family) else { return };
+    pub(crate) fn apply_some(&mut self, slot: usize, piece: usize) {
+        let (records, tenure) = (self.random.random_range(1..8), self.slots[slot].tenure);
+        let Some(cursor) = self.slots[slot].cursors.get_mut(piece) else { return };
         let Some(batch) = cursor.next(records, 1 << 20, true) else { return };
-        if self.fault(0.03) {
-            let lost = Event::Applied(tenure, family, None, batch.new);
-            return self.within(10, router, lost);
+        if self.fault(self.plan.faults.lost_apply / 3.0) {
+            let lost = Event::Applied(tenure, piece, None, batch.new);
+            return self.within(10, slot, lost);
         }
-        self.within(10, router, Event::Apply(tenure, batch));
+        self.within(10, slot, Event::Apply(tenure, piece, batch));
     }
 
-    fn applied(&mut self, router: usize, family: usize, result: Option<Result<(), Position>>, new: Position) {
-        let of = &mut self.routers[router];
+    fn applied(&mut self, slot: usize, piece: usize, result: Option<Result<(), Position>>, new: Position) {
+        let cursor = &mut self.slots[slot].cursors[piece];
         match result {
-            None => of.cursors[family].unanswered(),
+            None => cursor.unanswered(),
             Some(Ok(())) => {
-                of.cursors[family].applied(new);
-                if family == 0 {
-                    of.core.view_at(new.offset);
-                }
+                cursor.applied(new);
+                self.piece_acked(slot, piece, new.offset);
             }
-            Some(Err(stored)) => self.repair(router, family, stored),
+            Some(Err(stored)) => self.repair(slot, piece, stored),
         }
     }
 
-    fn repair(&mut self, router: usize, family: usize, stored: Position) {
-        let of = &mut self.routers[router];
-        match of.cursors[family].mismatch(stored) {
+    fn repair(&mut self, slot: usize, piece: usize, stored: Position) {
+        if stored.offset <= self.slots[slot].core.position().offset {
+            self.piece_acked(slot, piece, stored.offset);
+        }
+        let of = &mut self.slots[slot];
+        match of.cursors[piece].mismatch(stored) {
             Repair::Replay { from, to } => {
-                of.start_replay(family, from, to);
+                of.start_replay(piece, from, to);
                 self.counts.add("a replay");
             }
             Repair::Ahead(_) => self.counts.add("a view ahead"),
@@ -253,25 +313,31 @@ impl World {
         }
     }
 
-    pub(crate) fn replay(&mut self, router: usize, family: usize) {
+    pub(crate) fn replay(&mut self, slot: usize, piece: usize) {
         let records = self.random.random_range(1..10);
-        let of = &mut self.routers[router];
-        let Some(replay) = &mut of.replays[family] else { return };
+        let of = &mut self.slots[slot];
+        let Some(Some(replay)) = of.replays.get_mut(piece) else { return };
         if replay.done() {
-            of.replays[family] = None;
-            return of.cursors[family].replayed();
+            of.replays[piece] = None;
+            return of.cursors[piece].replayed();
         }
-        let (expected, new, ops) = replay.section(&self.log, FAMILIES[family], records, self.broken);
-        let result = self.apply(family, expected, new, &ops);
-        if self.fault(0.1) {
+        let log = &self.parts[of.part].log;
+        let (expected, new, ops) = replay.section(log, piece, records, self.broken);
+        if self.instances[piece / 2].down_until > self.clock {
             return;
         }
-        let of = &mut self.routers[router];
+        let result = self.apply(slot, piece, expected, new, ops);
+        if self.fault(self.plan.faults.lost_apply) {
+            return;
+        }
         match result {
-            Ok(()) => of.replays[family].iter_mut().for_each(|replay| replay.taken()),
+            Ok(()) => {
+                self.slots[slot].replays[piece].iter_mut().for_each(|replay| replay.taken());
+                self.piece_acked(slot, piece, new.offset);
+            }
             Err(stored) => {
-                of.replays[family] = None;
-                self.repair(router, family, stored);
+                self.slots[slot].replays[piece] = None;
+                self.repair(slot, piece, stored);
             }
         }
     }
@@ -282,9 +348,18 @@ impl World {
             self.sessions[self.random.random_range(0..self.sessions.len())].conversation.clone();
         let user = USERS[self.random.random_range(0..USERS.len())].to_owned();
         let after = self.random.random_range(0..20);
+        let slot = self.slot_of(router, self.part_of(&conversation));
         let ask = Ask::Fetch(bus::Fetch { tenant: "t".into(), conversation, after, limit: 10, user });
         let request = self.fresh();
-        self.asked.insert(request, Asked { by: By::Reader, ask: ask.clone() });
-        self.later(router, Event::Ask(request, ask));
+        self.asked.insert(request, Asked { by: By::Reader, ask: ask.clone(), at: self.clock });
+        self.later(slot, Event::Ask(request, ask));
+    }
+}
+
+impl Part {
+    /// How long the log was at some step.
+    fn length_at(&self, step: u64) -> u64 {
+        let behind = self.lengths.partition_point(|(at, _)| *at <= step);
+        self.lengths[..behind].last().map_or(0, |(_, len)| *len)
     }
 }

@@ -11,7 +11,7 @@ use lapwing_proto::{
     record::{Record, record::Body},
 };
 
-use crate::{log::Log, view::View};
+use crate::{log::Log, redis::family_of, view::View, world::Part};
 
 /// A user's times in a conversation: from, to (0 = still there).
 pub(crate) type Times = BTreeMap<(String, String), Vec<(u64, u64)>>;
@@ -23,6 +23,9 @@ type ByMid = BTreeMap<(String, String), Vec<(String, u64, String)>>;
 pub(crate) struct Truth {
     pub(crate) heads: BTreeMap<String, Header>,
     pub(crate) times: Times,
+    /// Since which offset a user is a member or is not.
+    membership: BTreeMap<(String, String), Vec<(u64, bool)>>,
+    rows: BTreeMap<(ConversationKey, u64), Record>,
     pub(crate) by_mid: ByMid,
     read: BTreeMap<(String, String), (u64, u64)>,
     mids: BTreeMap<[u8; 16], MidEntry>,
@@ -50,6 +53,7 @@ impl Truth {
     }
 
     fn fold(&mut self, offset: u64, record: &Record) {
+        self.rows.insert((lapwing_model::record::key_of(record), record.seq), record.clone());
         let place = format!("{} seq {} at offset {offset}", record.conversation, record.seq);
         let header = self.heads.entry(record.conversation.clone()).or_default();
         if record.seq != header.head + 1 {
@@ -62,7 +66,7 @@ impl Truth {
         if let Some(Body::Message(message)) = &record.body {
             self.fold_message(&place, record, message);
         } else {
-            self.fold_members(&place, record);
+            self.fold_members(&place, offset, record);
         }
     }
 
@@ -86,7 +90,7 @@ impl Truth {
         self.mids.insert(mid_hash(&record.tenant, &record.sender, &record.client_mid), entry);
     }
 
-    fn fold_members(&mut self, place: &str, record: &Record) {
+    fn fold_members(&mut self, place: &str, offset: u64, record: &Record) {
         let (joined, left, count): (&[String], &[String], u32) = match record.body.as_ref().unwrap() {
             Body::Created(created) => (&created.members, &[], created.member_count),
             Body::MembersAdded(added) => (&added.users, &[], added.member_count),
@@ -100,11 +104,13 @@ impl Truth {
                 self.wrong.push(format!("{place} adds {user}, who is a member"));
             }
             self.times.entry((record.conversation.clone(), user.clone())).or_default().push((from, 0));
+            self.note(record, user, offset, true);
         }
         for user in left {
             if !self.active(&record.conversation, user) {
                 self.wrong.push(format!("{place} removes {user}, who is no member"));
             }
+            self.note(record, user, offset, false);
             let times = self.times.entry((record.conversation.clone(), user.clone())).or_default();
             if let Some(last) = times.last_mut() {
                 last.1 = record.seq;
@@ -126,6 +132,20 @@ impl Truth {
         self.heads.entry(record.conversation.clone()).or_default().member_count = count;
     }
 
+    fn note(&mut self, record: &Record, user: &str, offset: u64, is: bool) {
+        let place = (record.conversation.clone(), user.to_owned());
+        self.membership.entry(place).or_default().push((offset, is));
+    }
+
+    /// In each prefix of the log from one length to the other.
+    pub(crate) fn was_member(&self, conversation: &str, user: &str, from: u64, to: u64) -> bool {
+        let Some(changes) = self.membership.get(&(conversation.to_owned(), user.to_owned())) else {
+            return false;
+        };
+        let at = |len: u64| changes.iter().rev().find(|(offset, _)| *offset < len).is_some_and(|(_, is)| *is);
+        at(from) && changes.iter().all(|(offset, is)| *is || *offset < from || *offset >= to)
+    }
+
     pub(crate) fn sees(&self, conversation: &str, user: &str, seq: u64) -> bool {
         let times = self.times.get(&(conversation.to_owned(), user.to_owned()));
         times.is_some_and(|times| times.iter().any(|(from, to)| seq >= *from && (*to == 0 || seq <= *to)))
@@ -142,15 +162,20 @@ impl Truth {
             .collect()
     }
 
-    /// A view must hold what the log says, at a position that the log has.
-    pub(crate) fn compare(&mut self, log: &Log, views: &[View; 2]) {
-        for (view, name) in views.iter().zip(["commit", "user"]) {
-            let there = log.position(view.at.offset.min(log.len()));
+    /// The views must hold what the log says, at a position that the log has.
+    pub(crate) fn compare(&mut self, part: &Part) {
+        let log = &part.log;
+        let (mut commit, mut user) = (View::default(), View::default());
+        for (number, piece) in part.pieces.iter().enumerate() {
+            let (view, there) = (&piece.view, log.position(piece.view.at.offset.min(log.len())));
             if view.at != there {
-                self.wrong.push(format!("the {name} view stands at {:?}, the log at {there:?}", view.at));
+                self.wrong.push(format!("piece {number} stands at {:?}, the log at {there:?}", view.at));
+            }
+            match family_of(number) {
+                lapwing_model::Family::Commit => commit.absorb(view),
+                lapwing_model::Family::User => user.absorb(view),
             }
         }
-        let [commit, user] = views;
         let key = |conversation: &String| ConversationKey::new("t", conversation.as_str());
         let heads: BTreeMap<_, _> = self.heads.iter().map(|(of, header)| (key(of), header.clone())).collect();
         self.same("heads", &commit.heads, &heads);
@@ -188,9 +213,63 @@ impl Truth {
         self.same("peers", &peers, &expected);
     }
 
+    /// What the persister wrote is what stands up to its position.
+    pub(crate) fn compare_tables(&mut self, part: &Part) {
+        let tables = &part.persister.tables;
+        let end = part.log.end();
+        // What nobody can read at the very end is held back until more follows.
+        if !part.persister.stopped && (tables.at.epoch, tables.at.index) != (end.epoch, end.index) {
+            self.wrong.push(format!("{}: MySQL is at {:?}, the log ends at {end:?}", part.id, tables.at));
+        }
+        if part.persister.stopped {
+            return;
+        }
+        let rows = self.rows.clone();
+        self.same("messages", &tables.messages, &rows);
+        let heads: BTreeMap<_, _> = tables
+            .conversations
+            .iter()
+            .map(|(key, of)| {
+                let header = Header {
+                    head: of.head,
+                    n: of.n,
+                    member_count: of.member_count.unwrap_or_default(),
+                    history_for_new_members: of.history_for_new_members.unwrap_or_default(),
+                };
+                (key.conversation.to_string(), header)
+            })
+            .collect();
+        let expected = self.heads.clone();
+        self.same("MySQL's heads", &heads, &expected);
+        let members: BTreeMap<_, _> = tables
+            .members
+            .iter()
+            .map(|((key, user), (from_seq, to_seq))| {
+                let member = Member { from_seq: *from_seq, to_seq: *to_seq };
+                ((key.conversation.to_string(), user.clone()), member)
+            })
+            .collect();
+        let expected = self.members();
+        self.same("MySQL's members", &members, &expected);
+        let expected = self.read.clone();
+        self.same("MySQL's cursors", &tables.cursors, &expected);
+    }
+
     fn same<T: PartialEq + std::fmt::Debug>(&mut self, what: &str, view: &T, log: &T) {
         if view != log {
             self.wrong.push(format!("the view's {what} are {view:?}, the log's {log:?}"));
         }
+    }
+}
+
+impl View {
+    fn absorb(&mut self, other: &Self) {
+        self.heads.extend(other.heads.clone());
+        self.hot.extend(other.hot.clone());
+        self.mids.extend(other.mids.iter().map(|(mid, entry)| (*mid, *entry)));
+        self.members.extend(other.members.clone());
+        self.joined.extend(other.joined.clone());
+        self.peers.extend(other.peers.clone());
+        self.read.extend(other.read.clone());
     }
 }

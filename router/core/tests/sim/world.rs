@@ -1,26 +1,27 @@
-//! Everything around the owners: the log, the views, delays and faults, drawn from one seed.
+//! Everything around the owners: logs, views, delays and faults, drawn from one seed.
 
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet, BinaryHeap},
+    time::{Duration, Instant},
 };
 
-use lapwing_model::{ConversationKey, Family, Op, Position, view::FAMILIES};
+use lapwing_model::{ConversationKey, PartitionId, Position};
 use lapwing_proto::bus;
-use lapwing_router_core::{Lookup, LookupAnswer, Now, RequestId, view::Batch};
+use lapwing_router_core::{Lookup, LookupAnswer, Now, RequestId, Safeguard, view::Batch};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
 use crate::{
-    client::{Admin, GROUPS, Session, USERS},
-    faults::Break,
+    client::{Admin, Session},
+    faults::{self, Break},
+    gateway::{Gateway, LaneKey},
     log::Log,
-    router::Router,
-    view::View,
+    machine::Machine,
+    persister::Persister,
+    plan::{GATEWAYS, GROUPS, Plan, ROUTERS, USERS, p2p},
+    redis::{Instance, Piece},
+    slot::Slot,
 };
-
-/// One step of the clock.
-pub(crate) const STEP_MS: u64 = 10;
-pub(crate) const ROUTERS: usize = 3;
 
 #[derive(Debug, Clone)]
 pub(crate) enum Ask {
@@ -37,25 +38,32 @@ pub(crate) enum Event {
     Produced(u64, u64),
     Failed(u64, u64),
     Applied(u64, usize, Option<Result<(), Position>>, Position),
-    TakeOver([Position; 2], Position),
+    TakeOver(Vec<Position>, Position),
     Mark(Position),
+    Beat(bus::RouterHeartbeat),
     /// At the view, whoever sent it.
     Look(u64, Lookup),
-    Apply(u64, Batch),
+    Apply(u64, usize, Batch),
     /// At the log.
     Append(Option<bytes::Bytes>),
     Answer(RequestId, bus::RouterReply),
+    /// At a gateway.
+    GatewayBeat(usize, bus::RouterHeartbeat),
+    LaneTimeout(LaneKey, RequestId),
+    LaneWake(LaneKey),
 }
 
-/// Who asked, and what.
+/// Who asked, what, and when.
 pub(crate) struct Asked {
     pub(crate) by: By,
     pub(crate) ask: Ask,
+    pub(crate) at: u64,
 }
 
 #[derive(Clone, Copy)]
 pub(crate) enum By {
     Session(usize),
+    Lane(LaneKey),
     Admin(usize),
     Reader,
 }
@@ -70,25 +78,46 @@ impl Counts {
     }
 }
 
+/// One partition: its log, its pieces of the views, its persister.
+pub(crate) struct Part {
+    pub(crate) id: PartitionId,
+    pub(crate) log: Log,
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) persister: Persister,
+    /// By the epoch that was heard.
+    pub(crate) believed_owner: (u64, usize),
+    /// When another router began to serve it.
+    pub(crate) changes: Vec<u64>,
+    /// The log's length at each step.
+    pub(crate) lengths: Vec<(u64, u64)>,
+}
+
 pub(crate) struct World {
     pub(crate) random: StdRng,
     pub(crate) broken: Option<Break>,
+    pub(crate) plan: Plan,
     pub(crate) faulty: bool,
     pub(crate) clock: u64,
-    pub(crate) log: Log,
-    pub(crate) views: [View; 2],
-    pub(crate) past_views: [Vec<View>; 2],
-    pub(crate) owned: BTreeMap<(String, String), [u8; 16]>,
-    pub(crate) attempts: BTreeMap<(String, String), u32>,
-    pub(crate) routers: Vec<Router>,
-    pub(crate) believed_owner: usize,
+    pub(crate) start: Instant,
+    pub(crate) ids: Vec<PartitionId>,
+    /// Conversation → its partition's number.
+    places: BTreeMap<String, usize>,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) instances: Vec<Instance>,
+    pub(crate) machines: Vec<Machine>,
+    /// Router × partitions + partition.
+    pub(crate) slots: Vec<Slot>,
+    /// (router, router) or (router, routers + gateway) that cannot hear each other in this direction, until then.
+    pub(crate) cuts: BTreeMap<(usize, usize), u64>,
+    pub(crate) gateways: Vec<Gateway>,
     pub(crate) sessions: Vec<Session>,
     pub(crate) admins: Vec<Admin>,
     pub(crate) asked: BTreeMap<RequestId, Asked>,
-    pub(crate) persisted: Position,
     pub(crate) refused: Vec<(String, String, String)>,
     /// Refused for good at least once, whether or not the client heard of it: when it comes again, it may come late.
     pub(crate) turned_away: BTreeSet<(String, String)>,
+    /// Of permission: partition, conversation, user, and between which lengths of the log it has to be right.
+    pub(crate) refusals: Vec<(usize, String, String, u64, u64)>,
     pub(crate) shown: Vec<(String, String, u64)>,
     pub(crate) wrong: Vec<String>,
     pub(crate) counts: Counts,
@@ -99,33 +128,48 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(seed: u64, broken: Option<Break>) -> Self {
-        let p2p = lapwing_model::kind::p2p_id("t", USERS[0], USERS[1]);
-        let sessions = vec![
-            Session::new(USERS[0], GROUPS[0]),
-            Session::new(USERS[1], GROUPS[0]),
-            Session::new(USERS[2], GROUPS[1]),
-            Session::new(USERS[3], GROUPS[1]),
-            Session::new(USERS[0], &p2p),
-            Session::new(USERS[1], &p2p),
-        ];
+        let mut random = StdRng::seed_from_u64(seed);
+        let plan = Plan::draw(&mut random);
+        let ids = plan.partitions();
+        let rule = Safeguard::rule(faults::of_core(broken));
+        let part = |id: &PartitionId| Part {
+            id: id.clone(),
+            log: Log::new(rule),
+            pieces: vec![Piece::default(); 2 * plan.instances.len()],
+            persister: Persister::default(),
+            believed_owner: (0, 0),
+            changes: Vec::new(),
+            lengths: vec![(0, 0)],
+        };
+        let slots = (0..ROUTERS).flat_map(|router| {
+            let (ids, plan) = (&ids, &plan);
+            (0..ids.len()).map(move |part| Slot::new(router, part, &ids[part], plan, broken))
+        });
+        let conversations =
+            [&GROUPS[0], &GROUPS[0], &GROUPS[1], &GROUPS[1], &p2p(), &p2p()].map(String::clone);
+        let users = [USERS[0], USERS[1], USERS[2], USERS[3], USERS[0], USERS[1]];
+        let sessions = users.iter().zip(&conversations).enumerate();
         Self {
-            random: StdRng::seed_from_u64(seed),
+            slots: slots.collect(),
+            parts: ids.iter().map(part).collect(),
+            instances: plan.instances.iter().map(|_| Instance::default()).collect(),
+            machines: (0..ROUTERS).map(|router| Machine::new(router, 0, 1, plan.step_ms)).collect(),
+            gateways: (0..GATEWAYS).map(|_| Gateway::default()).collect(),
+            sessions: sessions.map(|(n, (user, of))| Session::new(user, of, n % GATEWAYS)).collect(),
+            admins: vec![Admin::default(), Admin::default()],
+            random,
             broken,
             faulty: true,
             clock: 0,
-            log: Log::default(),
-            views: [View::default(), View::default()],
-            past_views: [Vec::new(), Vec::new()],
-            owned: BTreeMap::new(),
-            attempts: BTreeMap::new(),
-            routers: (0..ROUTERS).map(Router::new).collect(),
-            believed_owner: 0,
-            sessions,
-            admins: vec![Admin::default(), Admin::default()],
+            start: Instant::now(),
+            places: conversations.iter().map(|of| (of.clone(), plan.part(&ids, of))).collect(),
+            ids,
+            plan,
+            cuts: BTreeMap::new(),
             asked: BTreeMap::new(),
-            persisted: Position::default(),
             refused: Vec::new(),
             turned_away: BTreeSet::new(),
+            refusals: Vec::new(),
             shown: Vec::new(),
             wrong: Vec::new(),
             counts: Counts::default(),
@@ -135,12 +179,33 @@ impl World {
         }
     }
 
-    pub(crate) fn now(&self) -> Now {
-        Now { mono: self.clock * STEP_MS, wall: 1_700_000_000_000 + self.clock * STEP_MS }
+    pub(crate) fn part_of(&self, conversation: &str) -> usize {
+        self.places[conversation]
+    }
+
+    pub(crate) fn slot_of(&self, router: usize, part: usize) -> usize {
+        router * self.parts.len() + part
+    }
+
+    pub(crate) fn ms(&self) -> u64 {
+        self.clock * self.plan.step_ms
+    }
+
+    pub(crate) fn instant(&self) -> Instant {
+        self.start + Duration::from_millis(self.ms())
+    }
+
+    /// A router's own clocks.
+    pub(crate) fn now(&self, router: usize) -> Now {
+        Now { mono: self.machines[router].mono + self.ms(), wall: self.wall(self.machines[router].skew) }
+    }
+
+    pub(crate) fn wall(&self, skew: i64) -> u64 {
+        (1_700_000_000_000 + self.ms()).saturating_add_signed(skew)
     }
 
     pub(crate) fn fault(&mut self, probability: f64) -> bool {
-        self.faulty && self.random.random_bool(probability)
+        self.faulty && probability > 0.0 && self.random.random_bool(probability)
     }
 
     pub(crate) fn fresh(&mut self) -> u64 {
@@ -149,17 +214,21 @@ impl World {
     }
 
     /// Sooner or later.
-    pub(crate) fn later(&mut self, router: usize, event: Event) {
+    pub(crate) fn later(&mut self, slot: usize, event: Event) {
         let most = [3, 3, 10, 20, 150][self.random.random_range(0..5)];
-        self.within(most, router, event);
+        self.within(most, slot, event);
     }
 
-    pub(crate) fn within(&mut self, most: u64, router: usize, event: Event) {
+    pub(crate) fn within(&mut self, most: u64, slot: usize, event: Event) {
         let most = if self.faulty { most } else { most.min(3) };
         let at = self.clock + self.random.random_range(0..=most);
+        self.at(at, slot, event);
+    }
+
+    pub(crate) fn at(&mut self, at: u64, slot: usize, event: Event) {
         let number = self.fresh();
         self.later.push(Reverse((at, number)));
-        self.events.insert(number, (router, event));
+        self.events.insert(number, (slot, event));
     }
 
     /// The clock moves on, and what is due arrives.
@@ -169,145 +238,87 @@ impl World {
             && at <= self.clock
         {
             self.later.pop();
-            if let Some((router, event)) = self.events.remove(&number) {
-                self.arrive(router, event);
+            if let Some((slot, event)) = self.events.remove(&number) {
+                self.arrive(slot, event);
             }
         }
         for router in 0..ROUTERS {
-            if self.awake(router) && !self.routers[router].inbox.is_empty() {
-                // Stopped for a while: it cannot have heard its own heartbeat.
-                self.routers[router].core.set_isolated(true);
-                for event in std::mem::take(&mut self.routers[router].inbox) {
-                    self.hear(router, event);
-                }
-                self.routers[router].core.set_isolated(false);
+            if self.awake(router) && !self.machines[router].inbox.is_empty() {
+                self.wake(router);
+            }
+        }
+        for part in &mut self.parts {
+            let len = part.log.len();
+            if part.lengths.last().is_none_or(|(_, last)| *last != len) {
+                part.lengths.push((self.clock, len));
             }
         }
     }
 
     pub(crate) fn awake(&self, router: usize) -> bool {
-        self.routers[router].asleep_until <= self.clock
+        self.machines[router].asleep_until <= self.clock
     }
 
-    fn arrive(&mut self, router: usize, event: Event) {
+    fn arrive(&mut self, slot: usize, event: Event) {
+        let router = self.slots[slot].router;
         match event {
-            Event::Look(tenure, lookup) => self.look(router, tenure, &lookup),
-            Event::Apply(tenure, batch) => self.take_batch(router, tenure, &batch),
-            Event::Append(value) => drop(self.log.append(value)),
+            Event::Look(tenure, lookup) => self.look(slot, tenure, &lookup),
+            Event::Apply(tenure, piece, batch) => self.take_batch(slot, tenure, piece, &batch),
+            Event::Append(value) => drop(self.parts[self.slots[slot].part].log.append(value)),
+            event if self.sleeping_gateway(&event).is_some() => {
+                let until = self.sleeping_gateway(&event).unwrap_or_default();
+                self.at(until, slot, event);
+            }
             Event::Answer(request, reply) => self.answered(request, &reply),
-            event if self.awake(router) => self.hear(router, event),
-            event => self.routers[router].inbox.push_back(event),
+            Event::GatewayBeat(gateway, beat) => self.gateway_hears(gateway, &beat),
+            Event::LaneTimeout(lane, request) => self.lane_timeout(lane, request),
+            Event::LaneWake(lane) => self.drive(lane),
+            event if self.awake(router) => self.hear(slot, event),
+            event => self.machines[router].inbox.push_back((slot, event)),
         }
     }
 
-    /// A cold load and the client_mid's key, both at the view.
-    fn look(&mut self, router: usize, tenure: u64, lookup: &Lookup) {
-        use lapwing_router_core::{Load, Own};
-        let load = match &lookup.load {
-            None => Load::NotAsked,
-            Some(_) if self.fault(0.05) => Load::Unavailable,
-            Some(ask) => {
-                let mut ask = ask.clone();
-                if self.broken == Some(Break::Lowest) {
-                    ask.lowest = 0;
-                }
-                self.views[0].load(&lookup.key, &ask)
-            }
+    /// Until when the gateway that it is for is stopped.
+    fn sleeping_gateway(&self, event: &Event) -> Option<u64> {
+        let gateway = match event {
+            Event::GatewayBeat(gateway, _) => *gateway,
+            Event::LaneTimeout(lane, _) | Event::LaneWake(lane) => lane.gateway,
+            Event::Answer(request, _) => match self.asked.get(request)?.by {
+                By::Lane(lane) => lane.gateway,
+                _ => return None,
+            },
+            _ => return None,
         };
-        let own = match &lookup.own {
-            None => Own::NotAsked,
-            Some(ask) => {
-                let place = (ask.sender.to_string(), ask.client_mid.to_string());
-                // A first attempt that is overtaken by its own retry must not be skipped: nothing else would know it.
-                let fresh = self.attempts.get(&place).is_none_or(|attempt| *attempt <= 1);
-                if self.broken == Some(Break::Retries) {
-                    Own::New
-                } else if fresh && self.fault(0.05) {
-                    Own::Skipped
-                } else {
-                    match self.owned.get(&place) {
-                        None => {
-                            self.owned.insert(place, ask.content_hash);
-                            Own::New
-                        }
-                        Some(hash) if *hash == ask.content_hash => Own::SameContent,
-                        Some(_) => Own::OtherContent,
-                    }
-                }
-            }
-        };
-        let answer = LookupAnswer { ticket: lookup.ticket, load, own };
-        self.later(router, Event::LookedUp(tenure, answer));
+        let until = self.gateways[gateway].asleep_until;
+        (until > self.clock).then_some(until)
     }
 
-    fn take_batch(&mut self, router: usize, tenure: u64, batch: &Batch) {
-        let family = place(batch.family);
-        let result = self.apply(family, batch.expected, batch.new, &batch.ops);
-        let result = if self.fault(0.1) { None } else { Some(result) };
-        self.within(10, router, Event::Applied(tenure, family, result, batch.new));
-    }
-
-    /// The view's script.
-    pub(crate) fn apply(
-        &mut self,
-        family: usize,
-        expected: Position,
-        new: Position,
-        ops: &[Op],
-    ) -> Result<(), Position> {
-        let before = self.views[family].clone();
-        let result = if self.broken == Some(Break::Position) {
-            self.views[family].force(new, ops);
-            Ok(())
-        } else {
-            self.views[family].apply(expected, new, ops)
-        };
-        if self.views[family].at != before.at {
-            self.past_views[family].push(before);
-        }
-        result
-    }
-
-    /// A view that loses its last changes, or all of them.
-    pub(crate) fn roll_back(&mut self, family: usize, applies: usize) {
-        let past = &mut self.past_views[family];
-        let kept = past.len().saturating_sub(applies);
-        past.truncate(kept + 1);
-        if kept == 0 {
-            past.clear();
-        }
-        self.views[family] = past.pop().unwrap_or_default();
-        self.counts.add("a view moved back");
-    }
-
-    /// One record of some producer reaches the log, or does not.
-    pub(crate) fn append(&mut self) {
-        let tenures: Vec<u64> = self.log.wires.keys().copied().collect();
+    /// One record of some producer reaches its log, or does not.
+    pub(crate) fn append(&mut self, part: usize) {
+        let tenures: Vec<u64> = self.parts[part].log.wires.keys().copied().collect();
         if tenures.is_empty() {
             return;
         }
         let tenure = tenures[self.random.random_range(0..tenures.len())];
-        let Some(sent) = self.log.take(tenure) else { return };
-        let (lost, late, doubled) = (self.fault(0.01), self.fault(0.02), self.fault(0.03));
-        let garbled = self.fault(0.003);
+        let Some(sent) = self.parts[part].log.take(tenure) else { return };
+        let of = self.plan.faults.clone();
+        let (lost, late) = (self.fault(of.lost_append), self.fault(of.late_append));
+        let (doubled, garbled) = (self.fault(of.doubled_append), self.fault(of.garbled));
         if lost || late {
             if self.fault(0.7) {
-                self.later(sent.router, Event::Failed(tenure, sent.epoch));
+                self.later(sent.slot, Event::Failed(tenure, sent.epoch));
             }
         } else {
-            let offset = self.log.append(if garbled { None } else { Some(sent.value.clone()) });
-            if self.fault(0.02) {
-                self.later(sent.router, Event::Failed(tenure, sent.epoch));
+            let value = if garbled { None } else { Some(sent.value.clone()) };
+            let offset = self.parts[part].log.append(value);
+            if self.fault(of.false_failure) {
+                self.later(sent.slot, Event::Failed(tenure, sent.epoch));
             } else {
-                self.within(20, sent.router, Event::Produced(tenure, offset));
+                self.within(20, sent.slot, Event::Produced(tenure, offset));
             }
         }
         if late || doubled {
-            self.later(sent.router, Event::Append(Some(sent.value)));
+            self.later(sent.slot, Event::Append(Some(sent.value)));
         }
     }
-}
-
-pub(crate) fn place(family: Family) -> usize {
-    FAMILIES.iter().position(|of| *of == family).unwrap_or_default()
 }

@@ -67,7 +67,7 @@ impl View {
                 self.hot.retain(|(of, _), _| *of != key);
                 self.members.retain(|(of, _), _| *of != key);
             }
-            Op::Persisted { .. } => {}
+            Op::Persisted { .. } | Op::Told { .. } => {}
         }
     }
 

@@ -28,11 +28,11 @@ pub(super) async fn run(redis: &Redis) -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(format!("{at}: {}", wrong.join("; "))) }
 }
 
-fn text(value: Value) -> String {
+pub(super) fn text(value: Value) -> String {
     from_redis_value(value).unwrap_or_default()
 }
 
-fn parse_info(info: &str) -> HashMap<String, String> {
+pub(super) fn parse_info(info: &str) -> HashMap<String, String> {
     info.lines()
         .filter_map(|line| line.trim_end().split_once(':'))
         .map(|(name, value)| (name.to_owned(), value.to_owned()))

@@ -3,9 +3,10 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use lapwing_runtime::metrics::{REDIS_FILLED, REDIS_MEMORY};
 use lapwing_runtime::{Health, Tasks};
 
-use super::{Redis, RedisError};
+use super::{Redis, RedisError, probe};
 
 const PING_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -35,6 +36,9 @@ pub(super) async fn watch(redis: Redis, tasks: Tasks, health: Health) {
             Err(error) => Err(format!("{} at {}", error, redis.inner.shown)),
         };
         safe = state.is_ok();
+        if safe {
+            look_at_memory(&redis).await;
+        }
         redis.inner.up.store(safe, Ordering::Relaxed);
         if ever {
             health.show(&redis.check(), state);
@@ -43,4 +47,16 @@ pub(super) async fn watch(redis: Redis, tasks: Tasks, health: Health) {
             health.set(&redis.check(), state);
         }
     }
+}
+
+async fn look_at_memory(redis: &Redis) {
+    let Ok(info) = redis.command("redis_info", &["INFO", "memory"], PING_TIMEOUT).await else { return };
+    let info = probe::parse_info(&probe::text(info));
+    let number = |name: &str| info.get(name).and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
+    let (used, most) = (number("used_memory"), number("maxmemory"));
+    let filled = if most > 0.0 { used / most } else { 0.0 };
+    redis.inner.filled.store((filled * 1000.0) as u32, Ordering::Relaxed);
+    let instance = redis.inner.instance.clone();
+    metrics::gauge!(REDIS_MEMORY, "instance" => instance.clone()).set(used);
+    metrics::gauge!(REDIS_FILLED, "instance" => instance).set(filled);
 }

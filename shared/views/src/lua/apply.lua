@@ -43,6 +43,11 @@ local run = {
     local old = redis.call('HGET', key, 'p')
     if not old or tonumber(old) < tonumber(ARGV[i]) then redis.call('HSET', key, 'p', ARGV[i]) end
   end,
+  W = function(key, i)
+    local at = ARGV[i]
+    local old = tonumber(string.match(redis.call('GET', key) or '', '^(%d+):') or '-1')
+    if tonumber(string.match(at, '^(%d+):')) > old then redis.call('SET', key, at) end
+  end,
   X = function(key) redis.call('UNLINK', key) end,
   T = function(key, i) redis.call('ZREMRANGEBYSCORE', key, '-inf', ARGV[i]) end,
   -- conversation, read seq, its n, delivered seq

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lapwing_client::{Client, Message, Options as ClientOptions, RetryPolicy, proto};
 use serde_json::json;
 
-use crate::world::{World, event, text};
+use crate::world::{self, World, event, text};
 
 fn page(conversation: &str, after: Option<u64>, before: Option<u64>, limit: u32) -> proto::HistoryRequest {
     proto::HistoryRequest {
@@ -114,4 +114,64 @@ async fn a_killed_owner_and_a_lost_bus_cost_time_only() {
     let ((), (), got) = tokio::join!(sending, faults, reading);
     assert_eq!(got, (0..60).map(|i| i.to_string()).collect::<Vec<_>>());
     assert_eq!((bob.counts().holes, bob.counts().duplicates), (0, 0));
+}
+
+// R-ACK-3: the mark of a message comes while its partition has no owner; the next owner tells all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_became_persisted_between_two_owners_is_told() {
+    let world = World::with_routers(1, 2, &[("LAPWING_PROFILE", "bench")]).await;
+    let group = world.group("receipts", &["alice", "bob"]).await;
+    let (alice, mut to_alice) = world.client(0, "alice", &[]).await;
+    world.cluster.persister(0).pause().expect("pause");
+    let mut message = Message::text(&group, "m1", "tell me");
+    message.receipt = true;
+    let seq = alice.publish(&message).await.published().expect("accepted").seq;
+    // Applied to the view, so that the next owner need not read it again.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    for router in [0, 1] {
+        world.cluster.router(router).kill9().await;
+    }
+    world.cluster.persister(0).resume().expect("resume");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    for router in [0, 1] {
+        world.cluster.router(router).start().await.expect("router");
+    }
+    let persisted = world::update(&mut to_alice, |update| match update {
+        lapwing_client::Update::Persisted(persisted) if persisted.seqs.contains(&seq) => Some(persisted),
+        _ => None,
+    });
+    assert!(persisted.await.persisted_seq >= seq);
+    let page = alice.history(page(&group, None, None, 0)).await.expect("position");
+    assert!(page.persisted_seq >= seq, "{page:?}");
+}
+
+// R-ACK-1: a refusal that is not true would end sessions for good. Found by `./dev chaos run power-cut`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_router_that_has_not_read_the_tenants_yet_denies_none_of_them() {
+    let world = World::start(1, &[]).await;
+    let token = world.token("alice").await;
+    let (gateway, router, kafka) = (world.cluster.gateway(0), world.cluster.router(0), world.cluster.kafka());
+    router.kill9().await;
+    gateway.kill9().await;
+    kafka.pause().expect("Kafka stands still");
+    router.spawn().expect("router");
+    gateway.spawn().expect("gateway");
+    while gateway.health("/livez").await.ok() != Some(200) || router.health("/livez").await.ok() != Some(200)
+    {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // Heartbeats are heard, so that there is a router to ask.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let mut socket = world.socket(0).await;
+    socket.send(json!({ "id": "1", "connect": { "token": token, "device": "phone" } })).await;
+    let answer = socket.next().await;
+    assert_eq!(answer["error"]["code"], 503, "{answer}");
+    let answer =
+        world.api("POST", "/v1/groups", &world.key, json!({ "name": "g", "members": ["alice"] })).await;
+    assert_eq!(answer.status, 503, "{}", answer.body);
+
+    kafka.resume().expect("Kafka goes on");
+    let mut options = ClientOptions::new(gateway.client_url(), token, "phone");
+    options.patience = Duration::from_secs(30);
+    Client::connect(options).await.expect("connect once the tenants are read");
 }

@@ -115,6 +115,7 @@ impl Bench {
             device: "d1".into(),
             session: "s1".into(),
             items: vec![item],
+            sent_at_ms: lapwing_runtime::time::now_ms(),
             ..bus::PublishBatch::default()
         };
         match self.ask(key, Body::Publish(batch)).await {
@@ -123,6 +124,7 @@ impl Bench {
                 Some(bus::publish_outcome::Outcome::Error(error)) => Err(error),
                 other => panic!("{other:?}"),
             },
+            router_reply::Body::Error(error) => Err(error),
             other => panic!("{other:?}"),
         }
     }

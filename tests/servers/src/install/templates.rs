@@ -11,7 +11,7 @@ use crate::{kafka, paths};
 pub(super) fn kafka(tools: &Tools, template: &Path) -> Result<PathBuf> {
     make_once(template, |folder| {
         let config = folder.with_extension("properties");
-        std::fs::write(&config, kafka::settings(folder, 9092, 9093))?;
+        std::fs::write(&config, kafka::settings(folder, 1, 9092, 9093, &[9093]))?;
         let id = kafka::cluster_id();
         let arguments = kafka_command(
             tools,

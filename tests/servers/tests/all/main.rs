@@ -5,4 +5,5 @@ mod cluster;
 mod fake;
 mod infra;
 mod machine;
+mod proxy;
 mod raw;
