@@ -48,7 +48,9 @@ fn admit(router: &Arc<Router>, message: &Message) {
     };
     match body {
         Body::Audit(audit) => audit::store(router, audit, responder),
-        Body::TenantChange(_) | Body::TenantGet(_) => router.tenants.request(router, body, responder),
+        Body::TenantChange(_) | Body::TenantGet(_) | Body::TenantList(_) => {
+            router.tenants.request(router, body, responder)
+        }
         body => {
             let Some(id) = request.partition.as_ref().map(PartitionId::from) else {
                 return refuse(Refusal::new(Code::Invalid, "a request without its partition"));

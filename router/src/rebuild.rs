@@ -124,8 +124,8 @@ async fn rebuilt(
         );
         return Err(Halt::Trouble(text));
     }
-    tracing::warn!(partition = %id, view = family.name(), persisted = %persisted.encode(), from = %from.encode(),
-        to = %to.encode(), "the view has nothing stored: rebuilding it from MySQL and the log");
+    tracing::info!(partition = %id, view = family.name(), persisted = %persisted.encode(), from = %from.encode(),
+        to = %to.encode(), "rebuilding the view from MySQL and the log");
     let cursor_offset = first.cursor_offset;
     let rows = filling.rows(first, persisted).await?;
     if family == Family::User {
