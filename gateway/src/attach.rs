@@ -149,17 +149,31 @@ async fn announce(
     }
 }
 
-/// A session's place in a conversation after the owner's answer. `cursor`: the newest seq that the client holds.
+/// Where a session takes its seat.
+pub struct Seating {
+    /// The newest seq that the client holds.
+    pub cursor: Option<u64>,
+    /// The seq at which its user was announced as a member; 0: it was not.
+    pub announced: u64,
+    /// What the client is told before its first event, unless it sits there already.
+    pub joined: Option<ConversationState>,
+}
+
+/// A session's place in a conversation after the owner's answer.
 pub fn seat(
     gateway: &Arc<Gateway>,
     session: &Arc<Session>,
     key: &ConversationKey,
     answer: &Attached,
-    cursor: Option<u64>,
-    announced: u64,
+    seating: Seating,
 ) -> Option<Place> {
     let passed = session.passed(key);
+    let Seating { cursor, announced, joined } = seating;
     let (place, effects) = gateway.hub.with(key, |room, effects| {
+        // Under the room's lock: a membership is announced twice (at dispatch, and when the list holds it), told once.
+        if let Some(state) = joined.filter(|_| room.announce(session.id, announced)) {
+            session.push(Body::Joined(state));
+        }
         room.handle_owner_head(answer.head, answer.n, effects);
         // A head that the owner told but the room has not reached yet comes by the room's own fetch.
         let new = Attach {
@@ -236,23 +250,18 @@ fn joined(
     answer: &Attached,
     seq: u64,
 ) {
-    let known = gateway.hub.with(key, |room, _| !room.announce(session.id, seq));
-    if known.is_some_and(|(known, _)| known) {
-        return;
-    }
     let (from_seq, passed) = (answer.from_seq.max(1), session.passed(key));
     if answer.to_seq > 0 && passed > answer.to_seq {
         return; // An old answer: it has had all of that.
     }
-    if passed > from_seq {
-        seat(gateway, session, key, answer, Some(passed - 1), seq);
-        return;
-    }
-    let mut state = state_of(key, answer);
-    state.live_after = from_seq - 1;
-    // Told first: its events come behind it.
-    session.push(Body::Joined(state));
-    seat(gateway, session, key, answer, Some(from_seq - 1), seq);
+    let seating = if passed > from_seq {
+        Seating { cursor: Some(passed - 1), announced: seq, joined: None }
+    } else {
+        let mut state = state_of(key, answer);
+        state.live_after = from_seq - 1;
+        Seating { cursor: Some(from_seq - 1), announced: seq, joined: Some(state) }
+    };
+    seat(gateway, session, key, answer, seating);
 }
 
 pub fn state_of(key: &ConversationKey, answer: &Attached) -> ConversationState {

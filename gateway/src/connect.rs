@@ -209,7 +209,8 @@ fn placed(
     item: Option<&UserConversation>,
     cursor: Option<u64>,
 ) -> Option<ConversationState> {
-    let place = attach::seat(gateway, session, key, answer, cursor, 0)?;
+    let seating = attach::Seating { cursor, announced: 0, joined: None };
+    let place = attach::seat(gateway, session, key, answer, seating)?;
     let mut state = attach::state_of(key, answer);
     if place.head > state.head {
         (state.head, state.n) = (place.head, place.n);

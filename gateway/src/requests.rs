@@ -154,7 +154,8 @@ async fn sync(
     let confirmed = attach::confirm(gateway, &wanted, traceparent).await.remove(&key);
     let answer = confirmed.unwrap_or_else(|| Err(Refusal::new(Code::NotReady, "the owner did not answer")));
     if let Ok(answer) = &answer {
-        attach::seat(gateway, session, &key, answer, Some(request.seq), 0);
+        let seating = attach::Seating { cursor: Some(request.seq), announced: 0, joined: None };
+        attach::seat(gateway, session, &key, answer, seating);
     }
     gateway.hub.leave(&key);
     answer.map(|_| Body::Ok(Done {}))

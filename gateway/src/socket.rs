@@ -101,6 +101,9 @@ pub async fn write(
     } else {
         say_goodbye(half, out.closing().unwrap_or(Close::Lost)).await;
     }
+    // Not a drop: there is nobody to read it, and who comes again says by its cursors where it stands.
+    queue.close();
+    drop(queue.try_pop_up_to(usize::MAX, usize::MAX));
 }
 
 async fn write_queue(

@@ -60,7 +60,9 @@ pub(crate) fn take(
     };
     match body {
         Body::Audit(audit) => audit::store(router, audit, to),
-        Body::TenantChange(_) | Body::TenantGet(_) => router.tenants.request(router, body, to),
+        Body::TenantChange(_) | Body::TenantGet(_) | Body::TenantList(_) => {
+            router.tenants.request(router, body, to)
+        }
         body => {
             let Some(id) = request.partition.as_ref().map(PartitionId::from) else {
                 let refusal = Refusal::new(Code::Invalid, "a request without its partition");

@@ -81,6 +81,9 @@ impl Handle {
 const ACTIVE: Duration = Duration::from_secs(5);
 const DIGEST: Duration = Duration::from_secs(1);
 const DIGEST_ITEMS: usize = 1000;
+/// Every live gateway node has sent a heartbeat within this.
+const HEARD: Duration = Duration::from_secs(2);
+const EARLY: usize = 100_000;
 
 struct Active {
     head: u64,
@@ -93,14 +96,23 @@ struct Dispatcher {
     interest: Interest,
     nodes: nodes::Nodes,
     active: HashMap<ConversationKey, Active>,
+    /// Receipts of a router that has not heard all gateway nodes yet; None: by now it has.
+    early: Option<Vec<(ConversationKey, bus::Receipt)>>,
+    since: std::time::Instant,
 }
 
 impl Stage {
     pub(crate) async fn run(mut self, router: Arc<Router>) -> anyhow::Result<()> {
         nodes::listen(&router).await?;
         let nodes = nodes::Nodes::new(router.clone());
-        let mut dispatcher =
-            Dispatcher { router, interest: Interest::default(), nodes, active: HashMap::new() };
+        let mut dispatcher = Dispatcher {
+            router,
+            interest: Interest::default(),
+            nodes,
+            active: HashMap::new(),
+            early: Some(Vec::new()),
+            since: std::time::Instant::now(),
+        };
         let mut digests = tokio::time::interval(DIGEST);
         let stopping = dispatcher.router.context.stopping();
         loop {
@@ -122,15 +134,10 @@ impl Dispatcher {
         match item {
             Dispatch::Released(released) => self.released(&released),
             Dispatch::Receipt { receipt, .. } if receipt.senders.is_empty() => {}
-            Dispatch::Receipt { key, receipt, everywhere: true } => {
-                let item = bus::DeliverItem {
-                    tenant: key.tenant.to_string(),
-                    conversation: key.conversation.to_string(),
-                    body: Some(deliver_item::Body::Receipt(receipt)),
-                    ..bus::DeliverItem::default()
-                };
-                self.nodes.all().for_each(|lanes| lanes.push(key.hash64(), item.clone(), None));
-            }
+            Dispatch::Receipt { key, receipt, everywhere: true } => match &mut self.early {
+                Some(early) if early.len() < EARLY => early.push((key, receipt)),
+                _ => self.tell_everywhere(&key, receipt),
+            },
             Dispatch::Receipt { key, receipt, .. } => {
                 self.send_to_interested(&key, deliver_item::Body::Receipt(receipt), None, &[]);
             }
@@ -151,6 +158,16 @@ impl Dispatcher {
                 }
             }
         }
+    }
+
+    fn tell_everywhere(&self, key: &ConversationKey, receipt: bus::Receipt) {
+        let item = bus::DeliverItem {
+            tenant: key.tenant.to_string(),
+            conversation: key.conversation.to_string(),
+            body: Some(deliver_item::Body::Receipt(receipt)),
+            ..bus::DeliverItem::default()
+        };
+        self.nodes.all().for_each(|lanes| lanes.push(key.hash64(), item.clone(), None));
     }
 
     fn released(&mut self, released: &Arc<Released>) {
@@ -229,6 +246,11 @@ impl Dispatcher {
 
     /// Heads of recently active conversations to the nodes that want them: a lost tail is found without another message.
     fn tick(&mut self) {
+        if self.since.elapsed() > HEARD {
+            for (key, receipt) in self.early.take().into_iter().flatten() {
+                self.tell_everywhere(&key, receipt);
+            }
+        }
         for node in self.nodes.expire(Duration::from_millis(self.router.config.node_silent_ms)) {
             self.interest.forget(&node);
         }

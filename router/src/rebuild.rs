@@ -25,7 +25,7 @@ use crate::{produce, replay, router::Router};
 
 const SUBJECT: &str = "lw.p.rebuild";
 const ASK_TIMEOUT: Duration = Duration::from_secs(12);
-const PAUSE: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_millis(100);
 /// Clocks of routers and persisters may differ, and a send time is taken before the record stands.
 const WINDOW_MARGIN_MS: u64 = 600_000;
 const CURSORS: &str = "lapwing.cursor";
@@ -124,8 +124,8 @@ async fn rebuilt(
         );
         return Err(Halt::Trouble(text));
     }
-    tracing::warn!(partition = %id, view = family.name(), persisted = %persisted.encode(), from = %from.encode(),
-        to = %to.encode(), "the view has nothing stored: rebuilding it from MySQL and the log");
+    tracing::info!(partition = %id, view = family.name(), persisted = %persisted.encode(), from = %from.encode(),
+        to = %to.encode(), "rebuilding the view from MySQL and the log");
     let cursor_offset = first.cursor_offset;
     let rows = filling.rows(first, persisted).await?;
     if family == Family::User {
@@ -172,7 +172,7 @@ impl<'a> Filling<'a> {
     /// A persister that is briefly busy does not cost what is filled already.
     async fn page(&self, after: RebuildPlace, persisted: Position) -> Result<RebuildPage, Halt> {
         let mut last = String::new();
-        for _ in 0..120 {
+        for _ in 0..600 {
             self.go_on()?;
             let ask =
                 RebuildAsk { after: Some(after.clone()), ..ask_of(self.router, self.id, self.piece.family) };

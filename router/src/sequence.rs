@@ -202,7 +202,7 @@ impl Owner {
         tracing::info!(partition = %self.id, from = %start.from.encode(), "claims");
         self.told = (0, start.from);
         self.router.apply.open(&self.id, &start.pieces, 0, &self.events);
-        told::start(&self.router, &self.tasks, &self.id, start.told, start.from);
+        self.telling = told::start(&self.router, &self.tasks, &self.id, start.told, start.from);
         let view = start.pieces.first().map_or(start.from, |(_, at)| *at);
         let nonce = rand_nonce();
         self.core.take_over(nonce, start.from, view, now());

@@ -2,7 +2,10 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -15,21 +18,30 @@ use crate::{commit::decode, dispatch::Dispatch, router::Router};
 
 /// What was told may still be on its way to the gateways; told again it does no harm, not told it is lost.
 const GRACE: Duration = Duration::from_secs(2);
+/// A catch-up may take long; later marks say more than those that found no place.
+const MARKS: usize = 4096;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Marks that were told and are not kept as told yet.
 #[derive(Default)]
 pub(crate) struct Telling {
     marks: VecDeque<(Instant, Position)>,
+    /// What the owners before left untold is told now: until that is done nothing behind it is kept as told.
+    catching_up: Option<Arc<AtomicBool>>,
 }
 
 impl Telling {
     pub(crate) fn marked(&mut self, at: Position) {
-        self.marks.push_back((Instant::now(), at));
+        if self.marks.len() < MARKS {
+            self.marks.push_back((Instant::now(), at));
+        }
     }
 
     /// `released`: what a persister that is faster than this owner has beyond it is told when it is read.
     pub(crate) fn tick(&mut self, router: &Router, id: &PartitionId, released: Position) {
+        if self.catching_up.as_ref().is_some_and(|busy| busy.load(Ordering::Acquire)) {
+            return;
+        }
         let mut due = None;
         while self.marks.front().is_some_and(|(since, _)| since.elapsed() > GRACE) {
             due = self.marks.pop_front();
@@ -48,15 +60,21 @@ pub(crate) fn start(
     id: &PartitionId,
     told: Option<Position>,
     from: Position,
-) {
+) -> Telling {
+    let mut telling = Telling::default();
     match told {
         None => router.apply.ops(id, Family::Commit, vec![Op::Told { at: from }]),
         Some(told) if told.offset < from.offset => {
-            let work = catch_up(router.clone(), id.clone(), told, from);
-            tasks.spawn(format!("receipts {id}"), OnError::Log, work);
+            let busy = telling.catching_up.insert(Arc::new(AtomicBool::new(true))).clone();
+            let (router, of) = (router.clone(), id.clone());
+            tasks.spawn(format!("receipts {id}"), OnError::Log, async move {
+                catch_up(router, of, told, from).await;
+                busy.store(false, Ordering::Release);
+            });
         }
         Some(_) => {}
     }
+    telling
 }
 
 /// What the owners before left untold below this owner's fold, as MySQL gets it.

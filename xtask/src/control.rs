@@ -25,7 +25,8 @@ pub(crate) enum Action {
 pub(crate) async fn run(action: Action) -> Result<ExitCode> {
     let path = state::default_path();
     // `up`, `down` and others of these write the same file.
-    let lock = std::fs::File::create(state::up_folder().join("lock"))?;
+    let lock =
+        std::fs::File::create(path.with_file_name("lock")).context("nothing is running: `./dev up`")?;
     lock.lock()?;
     let mut state = State::load(&path)?.context("nothing is running: `./dev up`")?;
     let (Action::Kill { name }

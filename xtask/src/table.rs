@@ -1,8 +1,11 @@
 //! The table of addresses.
 
-use std::process::ExitCode;
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use lapwing_servers::{State, http, state};
 
 pub(crate) fn print(state: &State) {
@@ -56,20 +59,47 @@ pub(crate) async fn status() -> Result<ExitCode> {
     print(&state);
     println!();
     let mut good = true;
+    for (name, health) in healths(&state).await? {
+        good &= health == READY;
+        println!("  {name:<18} {health}");
+    }
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+const READY: &str = "ready";
+/// For so long all have to be ready: partitions of a router that has ended find their next owner within the lease.
+const SETTLED: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// After something was started again: until nobody has anything left to take over.
+pub(crate) async fn settled(state: &State) -> Result<()> {
+    let (begin, mut since) = (Instant::now(), None);
+    while begin.elapsed() < PATIENCE {
+        let well = healths(state).await?.iter().all(|(_, health)| health == READY);
+        since = since.filter(|_| well).or(well.then(Instant::now));
+        if since.is_some_and(|since: Instant| since.elapsed() > SETTLED) {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    bail!("not everything is ready after {} s: ./dev status says what", PATIENCE.as_secs())
+}
+
+async fn healths(state: &State) -> Result<Vec<(String, String)>> {
+    let mut healths = Vec::new();
     for record in &state.processes {
         let managed = state.managed(&record.spec.name)?;
         let health = match &record.ready {
             _ if !managed.is_running() => "not running".to_owned(),
             lapwing_servers::managed::Ready::Http { address, path } => match http::get(address, path).await {
-                Ok(answer) if answer.status == 200 => "ready".to_owned(),
+                Ok(answer) if answer.status == 200 => READY.to_owned(),
                 Ok(answer) => format!("not ready ({}): {}", answer.status, answer.body.trim()),
                 Err(error) => format!("no answer: {error:#}"),
             },
-            ready if ready.holds().await => "ready".to_owned(),
+            ready if ready.holds().await => READY.to_owned(),
             _ => "no answer".to_owned(),
         };
-        good &= health == "ready";
-        println!("  {:<18} {health}", record.spec.name);
+        healths.push((record.spec.name.clone(), health));
     }
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(healths)
 }

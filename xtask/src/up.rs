@@ -106,6 +106,9 @@ async fn resume(arguments: &Arguments, mut state: State, path: &Path) -> Result<
         state.update(&managed);
         state.save(path)?;
     }
+    if !down.is_empty() {
+        step("all ready", table::settled(&state)).await?;
+    }
     table::print(&state);
     Ok(ExitCode::SUCCESS)
 }

@@ -262,6 +262,7 @@ impl Applier {
                 }
             }
             None => {
+                tracing::warn!(partition = %id, view = family, "the view is behind: it has nothing stored");
                 let work = rebuild::run(router.clone(), id.clone(), piece, view.cursor.lost());
                 router.context.tasks.spawn(format!("rebuild {id}"), OnError::Log, work);
             }

@@ -283,7 +283,7 @@ mod tests {
     fn calls_are_short_and_leave_no_section_out() {
         let id = PartitionId::new("lapwing.p2p", 0);
         let op = Op::Reset { key: lapwing_model::ConversationKey::new("t", "grp.a"), bucket: 1 };
-        let section = |ops: usize| Section::new(&id, Family::Commit, Expect::Any, vec![op.clone(); ops]);
+        let section = |ops: usize| Section::new(&id, Piece::commit(0), Expect::Any, vec![op.clone(); ops]);
         let sections: Vec<Section> = [600, 400, 100, 3000, 0, 5].map(section).to_vec();
         let lengths = |call: &[Section]| call.iter().map(|section| section.ops.len()).collect::<Vec<_>>();
         let seen: Vec<Vec<usize>> = calls(&sections).map(lengths).collect();

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use ::redis::aio::MultiplexedConnection;
 use anyhow::{Context, Result, ensure};
 use lapwing_links::redis::Redis;
-use lapwing_model::{Family, Op, PartitionId, Position};
+use lapwing_model::{Family, Op, PartitionId, Position, bucket::USER_SHARDS};
 use lapwing_runtime::SecretUrl;
-use lapwing_views::{Applied, Expect, Section, Views};
+use lapwing_views::{Applied, Expect, Piece, Section, Views};
 
 use crate::{
     report::Report,

@@ -270,7 +270,7 @@ async fn through_gateway(report: &mut Report, infra: Infra, arguments: &Argument
         routers: 1,
         persisters: 0,
         profile: "bench".to_owned(),
-        log_filter: "warn".to_owned(),
+        env: vec![("LAPWING_LOG_FILTER".to_owned(), "warn".to_owned())],
         ..Options::default()
     };
     let cluster = Cluster::with_infra(infra, &options)?;

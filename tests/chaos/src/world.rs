@@ -192,6 +192,15 @@ impl World {
         Ok(None)
     }
 
+    /// As [`World::check_noticed`], within some seconds.
+    pub(crate) async fn check_noticed_soon(&self, before: u64, message: &str) {
+        let begin = Instant::now();
+        while self.journal.messages(message) == before && begin.elapsed() < Duration::from_secs(5) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        self.check_noticed(before, message);
+    }
+
     /// Something must have been noticed, or the fault did not do what it says.
     pub(crate) fn check_noticed(&self, before: u64, message: &str) {
         let times = self.journal.messages(message) - before;

@@ -23,6 +23,9 @@ pub fn of_service(service: &str) -> Result<BTreeSet<String>> {
     let common = common.split("#[cfg(test)]").next().unwrap_or_default();
     let mut keys = declared(common);
     keys.extend(declared(&read(&format!("{service}/src/config.rs"))?));
+    if service != "persister" {
+        keys.extend(declared(&read("shared/views/src/places.rs")?));
+    }
     if service == "gateway" {
         keys.extend(declared(&read("gateway/src/limits.rs")?));
     }

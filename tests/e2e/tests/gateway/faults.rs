@@ -48,6 +48,8 @@ async fn history_goes_on_over_both_sources_and_without_redis() {
         assert_eq!(event(&mut updates, &group).await.seq, seq);
     }
 
+    // An owner that is new remembers no client_mid from before: first attempts sent around its take-over wait for the window.
+    tokio::time::sleep(Duration::from_secs(6)).await;
     world.cluster.redis().kill9().await;
     let report = alice.publish(&Message::text(&group, "without", "redis is down")).await;
     let seq = report.published().expect("accepted without Redis").seq;
