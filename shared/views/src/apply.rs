@@ -284,10 +284,10 @@ mod tests {
         let id = PartitionId::new("lapwing.p2p", 0);
         let op = Op::Reset { key: lapwing_model::ConversationKey::new("t", "grp.a"), bucket: 1 };
         let section = |ops: usize| Section::new(&id, Piece::commit(0), Expect::Any, vec![op.clone(); ops]);
-        let sections: Vec<Section> = [600, 400, 100, 3000, 0, 5].map(section).to_vec();
+        let sections: Vec<Section> = [2500, 1500, 100, 5000, 0, 5].map(section).to_vec();
         let lengths = |call: &[Section]| call.iter().map(|section| section.ops.len()).collect::<Vec<_>>();
         let seen: Vec<Vec<usize>> = calls(&sections).map(lengths).collect();
-        assert_eq!(seen, [vec![600, 400], vec![100], vec![3000], vec![0, 5]]);
+        assert_eq!(seen, [vec![2500, 1500], vec![100], vec![5000], vec![0, 5]]);
         assert_eq!(calls(&[]).count(), 0);
     }
 }
