@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Instant};
 
-use lapwing_links::nats::{Message, Responder, SubscriptionOptions};
+use lapwing_links::nats::{Message, SubscriptionOptions};
 use lapwing_model::{
-    Code, ConversationKey, Kind, PartitionId, Refusal, ids, kind, record::content_len, trace,
+    Code, ConversationKey, Kind, PartitionId, Refusal, bucket, ids, kind, record::content_len, trace,
 };
 use lapwing_proto::{
     Message as _,
@@ -13,7 +13,7 @@ use lapwing_proto::{
 
 use lapwing_runtime::{fail_point, telemetry};
 
-use crate::{audit, dispatch::Dispatch, router::Router, sequence};
+use crate::{answer::To, audit, dispatch::Dispatch, router::Router, sequence};
 
 pub(crate) async fn run(router: Arc<Router>) -> anyhow::Result<()> {
     let subject = format!("lw.r.{}", router.node());
@@ -35,28 +35,41 @@ pub(crate) async fn run(router: Arc<Router>) -> anyhow::Result<()> {
 }
 
 fn admit(router: &Arc<Router>, message: &Message) {
-    let responder = message.responder();
-    let refuse = |refusal: Refusal| refuse(router, responder.clone(), &refusal, message.traceparent());
-    let request = match RouterRequest::decode(message.payload.clone()) {
-        Ok(request) => request,
-        Err(error) => return refuse(Refusal::new(Code::Invalid, format!("unreadable request: {error}"))),
-    };
+    let to = message.responder().map(To::Nats);
+    match RouterRequest::decode(message.payload.clone()) {
+        Ok(request) => take(router, request, to, message.traceparent(), message.payload.len()),
+        Err(error) => {
+            let refusal = Refusal::new(Code::Invalid, format!("unreadable request: {error}"));
+            refuse(router, to, &refusal, message.traceparent());
+        }
+    }
+}
+
+/// A request from wherever it came.
+pub(crate) fn take(
+    router: &Arc<Router>,
+    request: RouterRequest,
+    to: Option<To>,
+    traceparent: &str,
+    size: usize,
+) {
     let _span = telemetry::otlp_on()
-        .then(|| telemetry::span_from(message.traceparent(), tracing::debug_span!("admit")).entered());
+        .then(|| telemetry::span_from(traceparent, tracing::debug_span!("admit")).entered());
     let Some(body) = request.body else {
-        return refuse(Refusal::new(Code::Invalid, "a request without a body"));
+        return refuse(router, to, &Refusal::new(Code::Invalid, "a request without a body"), traceparent);
     };
     match body {
-        Body::Audit(audit) => audit::store(router, audit, responder),
+        Body::Audit(audit) => audit::store(router, audit, to),
         Body::TenantChange(_) | Body::TenantGet(_) | Body::TenantList(_) => {
-            router.tenants.request(router, body, responder)
+            router.tenants.request(router, body, to)
         }
         body => {
             let Some(id) = request.partition.as_ref().map(PartitionId::from) else {
-                return refuse(Refusal::new(Code::Invalid, "a request without its partition"));
+                let refusal = Refusal::new(Code::Invalid, "a request without its partition");
+                return refuse(router, to, &refusal, traceparent);
             };
             if let Err(refusal) = check(router, &id, &body) {
-                return refuse(refusal);
+                return refuse(router, to, &refusal, traceparent);
             }
             if let Body::Detach(detach) = body {
                 let key = ConversationKey::new(detach.tenant, detach.conversation);
@@ -66,9 +79,11 @@ fn admit(router: &Arc<Router>, message: &Message) {
                     incarnation: detach.incarnation,
                     counter: detach.counter,
                 });
-                return router.answers.send(responder, &done());
+                return router.answers.send(to, &done());
             }
-            enqueue(router, &id, body, responder, message);
+            if let Err((to, refusal)) = enqueue(router, &id, body, to, size) {
+                refuse(router, to, &refusal, traceparent);
+            }
         }
     }
 }
@@ -77,35 +92,37 @@ fn enqueue(
     router: &Arc<Router>,
     id: &PartitionId,
     body: Body,
-    responder: Option<Responder>,
-    message: &Message,
-) {
-    let handle = router.partitions.read().get(id).map(|handle| handle.requests.clone());
-    let Some(queue) = handle else {
-        return router.answers.send(responder, &lapwing_router_core::requests::not_owner(50));
+    to: Option<To>,
+    size: usize,
+) -> Result<(), (Option<To>, Refusal)> {
+    let handles = router.partitions.read();
+    let Some(queue) = handles.get(id).map(|handle| &handle.requests) else {
+        router.answers.send(to, &lapwing_router_core::requests::not_owner(50));
+        return Ok(());
     };
     let publish = matches!(body, Body::Publish(_));
     if publish && router.producer.in_flight_bytes() > router.config.kafka_in_flight_bytes / 2 {
         let refusal = Refusal::new(Code::Overloaded, format!("{id}: too many bytes on their way to Kafka"));
-        return refuse(router, responder, &refusal.retry_after(200), message.traceparent());
+        return Err((to, refusal.retry_after(200)));
     }
-    let request = sequence::Request { body, responder: responder.clone(), received: Instant::now() };
-    if queue.try_push(request, message.payload.len()).is_err() {
+    let request = sequence::Request { body, to, received: Instant::now() };
+    queue.try_push(request, size).map_err(|refused| {
         let refusal = Refusal::new(Code::Overloaded, format!("{id}: its queue is full")).retry_after(200);
-        return refuse(router, responder, &refusal, message.traceparent());
-    }
+        (refused.into_inner().to, refusal)
+    })?;
     if publish {
         fail_point("admit.after");
     }
+    Ok(())
 }
 
 pub(crate) fn done() -> RouterReply {
     RouterReply { body: Some(router_reply::Body::Done(bus::Done {})) }
 }
 
-pub(crate) fn refuse(router: &Router, responder: Option<Responder>, refusal: &Refusal, traceparent: &str) {
+pub(crate) fn refuse(router: &Router, to: Option<To>, refusal: &Refusal, traceparent: &str) {
     let error = refusal.to_wire(trace::trace_id_of(traceparent));
-    router.answers.send(responder, &RouterReply { body: Some(router_reply::Body::Error(error)) });
+    router.answers.send(to, &RouterReply { body: Some(router_reply::Body::Error(error)) });
 }
 
 /// Ids and sizes, again: the owner trusts no gateway with the log.
@@ -114,12 +131,16 @@ fn check(router: &Router, id: &PartitionId, body: &Body) -> Result<(), Refusal> 
     let place = |tenant: &str, conversation: &str| {
         ids::check_id("tenant", tenant).map_err(invalid)?;
         ids::check_conversation(conversation).map_err(invalid)?;
-        let key = ConversationKey::new(tenant, conversation);
-        match PartitionId::of(&key, router.config.partitions) {
-            Some(of) if of == *id => Ok(()),
-            Some(of) => Err(Refusal::new(Code::Invalid, format!("{key} belongs to {of}, not to {id}"))),
-            None => Err(Refusal::new(Code::NotFound, format!("{conversation}: no such conversation"))),
+        let kind = Kind::of_conversation(conversation);
+        let Some((kind, bucket)) = kind.zip(bucket::bucket_of_ids(tenant, conversation)) else {
+            return Err(Refusal::new(Code::NotFound, format!("{conversation}: no such conversation")));
+        };
+        let partition = bucket::partition_of(bucket, router.config.partitions);
+        if (kind.topic(), partition) == (&*id.topic, id.partition) {
+            return Ok(());
         }
+        let of = PartitionId::new(kind.topic(), partition);
+        Err(Refusal::new(Code::Invalid, format!("{tenant}/{conversation} belongs to {of}, not to {id}")))
     };
     match body {
         Body::Publish(batch) => {

@@ -1,4 +1,4 @@
-//! ⑤ answer: replies leave by NATS, in the order in which they were decided.
+//! ⑤ answer: replies leave in the order in which they were decided.
 
 use bytes::Bytes;
 use lapwing_links::nats::Responder;
@@ -9,8 +9,15 @@ use lapwing_runtime::{
 };
 use tokio_util::sync::CancellationToken;
 
+/// Where a reply goes.
+pub(crate) enum To {
+    Nats(Responder),
+    /// In this process.
+    Here(Box<dyn FnOnce(Bytes) + Send>),
+}
+
 pub(crate) struct Answer {
-    responder: Responder,
+    to: To,
     payload: Bytes,
 }
 
@@ -30,11 +37,11 @@ pub(crate) fn open() -> (Handle, Stage) {
 
 impl Handle {
     /// A full queue drops the answer: the gateway runs into its time-out and asks again with the same client_mid.
-    pub(crate) fn send(&self, responder: Option<Responder>, reply: &RouterReply) {
-        let Some(responder) = responder else { return };
+    pub(crate) fn send(&self, to: Option<To>, reply: &RouterReply) {
+        let Some(to) = to else { return };
         let payload = Bytes::from(reply.encode_to_vec());
         let weight = payload.len();
-        if self.queue.try_push(Answer { responder, payload }, weight).is_err() {
+        if self.queue.try_push(Answer { to, payload }, weight).is_err() {
             self.queue.count_drop();
         }
     }
@@ -52,9 +59,15 @@ impl Stage {
             if batch.is_empty() {
                 return;
             }
-            for Answer { responder, payload } in batch {
+            for Answer { to, payload } in batch {
                 let stage = metrics::stage("answer");
-                let result = responder.respond(payload).await;
+                let result = match to {
+                    To::Nats(responder) => responder.respond(payload).await,
+                    To::Here(answer) => {
+                        answer(payload);
+                        Ok(())
+                    }
+                };
                 fail_point("answer.after");
                 stage.done(if result.is_ok() { "ok" } else { "not_sent" });
             }

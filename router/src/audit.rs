@@ -2,20 +2,19 @@
 
 use std::sync::Arc;
 
-use lapwing_links::nats::Responder;
 use lapwing_model::{Code, Refusal};
 use lapwing_proto::{Message as _, bus::Audit};
 use lapwing_runtime::OnError;
 
-use crate::{admit, router::Router};
+use crate::{admit, answer::To, router::Router};
 
 const TOPIC: &str = "lapwing.audit";
 const PARTITIONS: u32 = 2;
 
-pub(crate) fn store(router: &Arc<Router>, audit: Audit, responder: Option<Responder>) {
+pub(crate) fn store(router: &Arc<Router>, audit: Audit, to: Option<To>) {
     let Some(record) = audit.record else {
         let refusal = Refusal::new(Code::Invalid, "an audit request without its record");
-        return admit::refuse(router, responder, &refusal, "");
+        return admit::refuse(router, to, &refusal, "");
     };
     // All records of a session stand in one partition, in order.
     let partition = record.session.bytes().fold(0u32, |sum, byte| sum.wrapping_add(byte.into())) % PARTITIONS;
@@ -34,10 +33,10 @@ pub(crate) fn store(router: &Arc<Router>, audit: Audit, responder: Option<Respon
             Ok(delivery) => delivery.await.map(drop).map_err(|error| error.to_string()),
         };
         match stored {
-            Ok(()) => router.answers.send(responder, &admit::done()),
+            Ok(()) => router.answers.send(to, &admit::done()),
             Err(error) => {
                 let refusal = Refusal::new(Code::NotReady, format!("audit not stored: {error}"));
-                admit::refuse(&router, responder, &refusal, "");
+                admit::refuse(&router, to, &refusal, "");
             }
         }
     });

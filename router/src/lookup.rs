@@ -1,6 +1,10 @@
 //! The views' part of ① admit: lookups of all partitions, joined into few script calls.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use lapwing_model::{PartitionId, view::Family};
 use lapwing_router_core::{Load, Loaded, Lookup, LookupAnswer, Own};
@@ -99,11 +103,15 @@ async fn look_up(router: &Router, instance: usize, batch: Vec<(PartitionId, Look
     let stage = metrics::stage("admit");
     let (loads, owns) = tokio::join!(load(router, instance, &batch), own(router, &batch));
     stage.done("ok");
+    // Together for each partition: a message each would wake its task as often.
+    let mut told: HashMap<PartitionId, Vec<LookupAnswer>> = HashMap::new();
     for (((id, lookup), load), own) in batch.into_iter().zip(loads).zip(owns) {
-        let answer = LookupAnswer { ticket: lookup.ticket, load, own };
+        told.entry(id).or_default().push(LookupAnswer { ticket: lookup.ticket, load, own });
+    }
+    for (id, answers) in told {
         let events = router.partitions.read().get(&id).map(|handle| handle.events.clone());
         if let Some(events) = events {
-            let _gone = events.send(Event::LookedUp(answer)).await;
+            let _gone = events.send(Event::LookedUp(answers)).await;
         }
     }
 }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lapwing_links::kafka::{DeliveryError, Outcome};
 use lapwing_model::{Family, Op, PartitionId, record::cursor_key};
 use lapwing_proto::{Message as _, record::CursorRecord};
 use lapwing_router_core::RequestId;
 use lapwing_runtime::{OnError, Tasks, fail_point};
-use tokio::sync::mpsc;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc};
 
 use crate::{dispatch::Dispatch, router::Router, sequence::Event};
 
@@ -21,31 +23,71 @@ pub(crate) struct ToLog {
 
 const CURSORS: &str = "lapwing.cursor";
 
+/// What the log said of one partition's records, gathered until its task looks: a burst of acknowledgements wakes it once. Bounded
+/// by its kind: one acknowledgement stands for all before it, one failure for all of its epoch.
+#[derive(Default)]
+pub(crate) struct Acks {
+    told: Mutex<Told>,
+    news: Notify,
+}
+
+#[derive(Default)]
+pub(crate) struct Told {
+    /// (index, offset) of the acknowledged record that stands furthest back in the log.
+    pub(crate) acknowledged: Option<(u64, u64)>,
+    /// (epoch, error), one an epoch.
+    pub(crate) failed: Vec<(u64, String)>,
+}
+
+impl Acks {
+    /// Cancel-safe.
+    pub(crate) async fn news(&self) {
+        self.news.notified().await;
+    }
+
+    pub(crate) fn take(&self) -> Told {
+        std::mem::take(&mut *self.told.lock())
+    }
+}
+
+struct One {
+    acks: Arc<Acks>,
+    epoch: u64,
+    index: u64,
+}
+
+impl Outcome for One {
+    fn settled(self: Box<Self>, result: Result<i64, DeliveryError>) {
+        fail_point("produce.after");
+        let mut told = self.acks.told.lock();
+        match result {
+            Ok(offset) if told.acknowledged.is_none_or(|(_, highest)| highest < offset as u64) => {
+                told.acknowledged = Some((self.index, offset as u64));
+            }
+            Ok(_) => return,
+            Err(_) if told.failed.iter().any(|(epoch, _)| *epoch == self.epoch) => return,
+            Err(error) => told.failed.push((self.epoch, error.to_string())),
+        }
+        drop(told);
+        self.acks.news.notify_one();
+    }
+}
+
 /// Err: certainly not in the log. Its index is used up, so a claim has to follow.
 pub(crate) fn send(
     router: &Router,
-    tasks: &Tasks,
     id: &PartitionId,
-    record: ToLog,
-    events: &mpsc::Sender<Event>,
+    record: &ToLog,
+    acks: &Arc<Acks>,
 ) -> Result<(), String> {
     let headers = [("traceparent", record.traceparent.as_str())];
     let headers = if record.traceparent.is_empty() { &headers[..0] } else { &headers[..] };
-    let delivery = router
+    let one = One { acks: acks.clone(), epoch: record.epoch, index: record.index };
+    router
         .producer
-        .send(&id.topic, id.partition as i32, &record.key, headers, &record.value)
+        .send_to(&id.topic, id.partition as i32, &record.key, headers, &record.value, Box::new(one))
         .map_err(|error| error.to_string())?;
     fail_point("produce.middle");
-    let (events, index, epoch) = (events.clone(), record.index, record.epoch);
-    tasks.spawn("produce", OnError::Log, async move {
-        let delivered = delivery.await;
-        fail_point("produce.after");
-        let event = match delivered {
-            Ok(offset) => Event::Produced { index, offset: offset as u64 },
-            Err(error) => Event::ProduceFailed { epoch, error: error.to_string() },
-        };
-        let _stepped_down = events.send(event).await;
-    });
     Ok(())
 }
 

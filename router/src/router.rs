@@ -3,11 +3,13 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use bytes::Bytes;
 use lapwing_links::{
     kafka::{Kafka, Producer, ProducerOptions},
     nats::Nats,
 };
 use lapwing_model::{Kind, PartitionId, Position, kind::KINDS};
+use lapwing_proto::bus::RouterRequest;
 use lapwing_runtime::{Context, OnError, config::BadConfig, queue::Budget};
 use lapwing_views::{Places, Views};
 use parking_lot::{Mutex, RwLock};
@@ -20,7 +22,7 @@ use crate::{
 const REBUILDS: usize = 4;
 
 /// What every stage of this process shares.
-pub(crate) struct Router {
+pub struct Router {
     pub(crate) config: Config,
     pub(crate) context: Context,
     /// Of this process: a greater one is a later start of the same node.
@@ -45,8 +47,35 @@ pub(crate) struct Router {
 }
 
 impl Router {
+    /// A request that came by another way than NATS; `answer` gets the encoded reply where the others leave. `size`: bytes that it
+    /// counts for in its queue.
+    pub fn request(
+        self: &Arc<Self>,
+        request: RouterRequest,
+        size: usize,
+        answer: impl FnOnce(Bytes) + Send + 'static,
+    ) {
+        admit::take(self, request, Some(answer::To::Here(Box::new(answer))), "", size);
+    }
+
+    /// Partitions of the logs that this router serves now.
+    pub fn serving(&self) -> Vec<PartitionId> {
+        let handles = self.partitions.read();
+        let serving = handles.iter().filter(|(_, handle)| handle.status.lock().epoch.is_some());
+        serving.map(|(id, _)| id.clone()).collect()
+    }
+
     pub(crate) fn node(&self) -> &str {
         self.context.node()
+    }
+
+    /// Offsets that were read back and that the commit views do not have yet.
+    pub fn unapplied(&self) -> u64 {
+        let behind = |handle: &sequence::Handle| {
+            let status = *handle.status.lock();
+            status.position.offset.saturating_sub(status.view_acked)
+        };
+        self.partitions.read().values().map(behind).sum()
     }
 
     /// All partitions of the logs.
@@ -59,7 +88,12 @@ impl Router {
     }
 }
 
-pub(crate) async fn start(config: Config, context: Context) -> anyhow::Result<()> {
+pub async fn start(config: Config, context: Context) -> anyhow::Result<()> {
+    open(config, context).await.map(drop)
+}
+
+/// Connects and spawns every stage.
+pub async fn open(config: Config, context: Context) -> anyhow::Result<Arc<Router>> {
     if !config.partitions.is_power_of_two() || config.partitions > 256 {
         return Err(BadConfig("LAPWING_PARTITIONS must be a power of two up to 256".to_owned()).into());
     }
@@ -115,5 +149,5 @@ pub(crate) async fn start(config: Config, context: Context) -> anyhow::Result<()
     tasks.spawn("ownership", OnError::StopService, ownership_stage.run(router.clone()));
     let leaving = router.clone();
     context.on_drain("release partitions", async move { ownership::leave(&leaving).await });
-    Ok(())
+    Ok(router)
 }

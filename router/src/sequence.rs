@@ -6,7 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lapwing_links::nats::Responder;
 use lapwing_model::{ConversationKey, PartitionId, Position, record::BadRecord};
 use lapwing_proto::{
     bus::{self, router_request::Body},
@@ -21,26 +20,20 @@ use lapwing_views::Piece;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use crate::{apply, commit, dispatch::Dispatch, moves, produce, router::Router, times::Times, told};
+use crate::{
+    answer::To, apply, commit, dispatch::Dispatch, moves, produce, router::Router, times::Times, told,
+};
 
 pub(crate) struct Request {
     pub(crate) body: Body,
-    pub(crate) responder: Option<Responder>,
+    pub(crate) to: Option<To>,
     pub(crate) received: Instant,
 }
 
 /// What the other stages tell a partition.
 pub(crate) enum Event {
-    LookedUp(LookupAnswer),
+    LookedUp(Vec<LookupAnswer>),
     Read(Vec<(u64, Result<Record, BadRecord>)>),
-    Produced {
-        index: u64,
-        offset: u64,
-    },
-    ProduceFailed {
-        epoch: u64,
-        error: String,
-    },
     CursorStored {
         request: RequestId,
         slot: usize,
@@ -120,6 +113,7 @@ pub(crate) fn start(router: &Arc<Router>, id: PartitionId) -> Handle {
         times: Times::default(),
         status: handle.status.clone(),
         events,
+        acks: Arc::default(),
         next_request: 0,
         telling: told::Telling::default(),
         serving_since: None,
@@ -137,7 +131,7 @@ fn options(router: &Router) -> Options {
 }
 
 struct Open {
-    responder: Option<Responder>,
+    to: Option<To>,
     received: Instant,
     kind: &'static str,
 }
@@ -152,6 +146,7 @@ struct Owner {
     times: Times,
     status: Arc<Mutex<Status>>,
     events: mpsc::Sender<Event>,
+    acks: Arc<produce::Acks>,
     next_request: RequestId,
     telling: told::Telling,
     serving_since: Option<Instant>,
@@ -171,6 +166,7 @@ impl Owner {
         }
         let mut ticks = tokio::time::interval(Duration::from_millis(100));
         let mut events = Vec::with_capacity(BATCH);
+        let acks = self.acks.clone();
         while !self.done {
             tokio::select! {
                 biased;
@@ -179,6 +175,7 @@ impl Owner {
                     self.core.tick(now());
                     self.telling.tick(&self.router, &self.id, self.told.1);
                 }
+                () = acks.news() => self.hear_log(),
                 count = mailbox.recv_many(&mut events, BATCH) => {
                     if count == 0 { break }
                     for event in events.drain(..) { self.hear(event) }
@@ -195,7 +192,7 @@ impl Owner {
         // Whoever still waits asks the next owner.
         for request in inbox.try_pop_up_to(usize::MAX, usize::MAX) {
             let reply = lapwing_router_core::requests::not_owner(20);
-            self.router.answers.send(request.responder, &reply);
+            self.router.answers.send(request.to, &reply);
         }
     }
 
@@ -224,17 +221,16 @@ impl Owner {
     fn hear(&mut self, event: Event) {
         let now = now();
         match event {
-            Event::LookedUp(answer) => self.core.looked_up(answer, now),
+            Event::LookedUp(answers) => {
+                for answer in answers {
+                    self.core.looked_up(answer, now);
+                }
+            }
             Event::Read(records) => {
                 for (offset, record) in records {
                     self.core.read(offset, record, now);
                 }
             }
-            Event::Produced { index, offset } => {
-                self.times.acknowledged(index);
-                self.core.produced(offset, now);
-            }
-            Event::ProduceFailed { epoch, error } => self.core.produce_failed(epoch, &error, now),
             Event::CursorStored { request, slot, error: None } => self.core.cursor_stored(request, slot),
             Event::CursorStored { request, slot, error: Some(error) } => {
                 self.core.cursor_failed(request, slot, &error);
@@ -260,6 +256,17 @@ impl Owner {
         }
     }
 
+    fn hear_log(&mut self) {
+        let produce::Told { acknowledged, failed } = self.acks.take();
+        if let Some((index, offset)) = acknowledged {
+            self.times.acknowledged(index);
+            self.core.produced(offset, now());
+        }
+        for (epoch, error) in failed {
+            self.core.produce_failed(epoch, &error, now());
+        }
+    }
+
     fn admit(&mut self, request: Request) {
         self.next_request += 1;
         let (id, now) = (self.next_request, now());
@@ -268,7 +275,7 @@ impl Owner {
         if let Body::Publish(batch) = &request.body {
             self.times.taken(batch);
         }
-        self.open.insert(id, Open { responder: request.responder, received: request.received, kind });
+        self.open.insert(id, Open { to: request.to, received: request.received, kind });
         match request.body {
             Body::Publish(batch) => self.core.publish(id, batch, now),
             Body::Attach(batch) => self.core.attach(id, batch, now),
@@ -296,9 +303,7 @@ impl Owner {
                     self.times.produced(index, &traceparent);
                     fail_point("produce.before");
                     let record = produce::ToLog { epoch, index, key, value, traceparent };
-                    if let Err(error) =
-                        produce::send(&self.router, &self.tasks, &self.id, record, &self.events)
-                    {
+                    if let Err(error) = produce::send(&self.router, &self.id, &record, &self.acks) {
                         self.core.produce_failed(epoch, &error, now());
                     }
                 }
@@ -347,7 +352,7 @@ impl Owner {
     fn reply(&mut self, request: RequestId, reply: &bus::RouterReply) {
         let Some(open) = self.open.remove(&request) else { return };
         metrics::stage("total").kind(open.kind).since(open.received).done(result_of(reply));
-        self.router.answers.send(open.responder, reply);
+        self.router.answers.send(open.to, reply);
     }
 
     /// `lapwing probe`: what became of one message.

@@ -2,10 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use lapwing_links::{
-    kafka::{PartitionReader, ReadError},
-    nats::Responder,
-};
+use lapwing_links::kafka::{PartitionReader, ReadError};
 use lapwing_model::{Code, Refusal, ids};
 use lapwing_proto::{
     Message as _,
@@ -16,7 +13,7 @@ use lapwing_runtime::{OnError, throttle::Throttle};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::{admit, router::Router};
+use crate::{admit, answer::To, router::Router};
 
 const TOPIC: &str = "lapwing.tenants";
 
@@ -61,17 +58,15 @@ impl Handle {
         }
     }
 
-    pub(crate) fn request(&self, router: &Arc<Router>, body: Body, responder: Option<Responder>) {
+    pub(crate) fn request(&self, router: &Arc<Router>, body: Body, to: Option<To>) {
         if !self.folded.lock().whole {
             // Another router may know; until one does, nobody is told that his tenant does not exist.
-            return router.answers.send(responder, &lapwing_router_core::requests::not_owner(50));
+            return router.answers.send(to, &lapwing_router_core::requests::not_owner(50));
         }
         match body {
             Body::TenantGet(ask) => {
                 let state = self.get(&ask.tenant);
-                router
-                    .answers
-                    .send(responder, &RouterReply { body: Some(router_reply::Body::Tenant(state)) });
+                router.answers.send(to, &RouterReply { body: Some(router_reply::Body::Tenant(state)) });
             }
             Body::TenantList(_) => {
                 let folded = self.folded.lock();
@@ -79,15 +74,15 @@ impl Handle {
                 drop(folded);
                 records.sort_unstable_by(|a, b| a.tenant.cmp(&b.tenant));
                 let body = router_reply::Body::Tenants(bus::Tenants { records });
-                router.answers.send(responder, &RouterReply { body: Some(body) });
+                router.answers.send(to, &RouterReply { body: Some(body) });
             }
             Body::TenantChange(change) => {
                 let (handle, router) = (self.clone(), router.clone());
                 let tasks = router.context.tasks.clone();
                 tasks.spawn("tenant change", OnError::Log, async move {
                     match handle.change(&router, change).await {
-                        Ok(body) => router.answers.send(responder, &RouterReply { body: Some(body) }),
-                        Err(refusal) => admit::refuse(&router, responder, &refusal, ""),
+                        Ok(body) => router.answers.send(to, &RouterReply { body: Some(body) }),
+                        Err(refusal) => admit::refuse(&router, to, &refusal, ""),
                     }
                 });
             }

@@ -22,6 +22,7 @@ pub(crate) struct Times {
 struct Flight {
     index: u64,
     since: Instant,
+    acknowledged: bool,
     produce: Option<Span>,
     _commit: Option<Span>,
 }
@@ -51,13 +52,21 @@ impl Times {
             spans.0 = Some(telemetry::span_from(traceparent, debug_span!("produce", index)));
             spans.1 = Some(telemetry::span_from(traceparent, debug_span!("commit", index)));
         }
-        self.flying.push_back(Flight { index, since: Instant::now(), produce: spans.0, _commit: spans.1 });
+        self.flying.push_back(Flight {
+            index,
+            since: Instant::now(),
+            acknowledged: false,
+            produce: spans.0,
+            _commit: spans.1,
+        });
     }
 
+    /// One acknowledgement tells of all before it.
     pub(crate) fn acknowledged(&mut self, index: u64) {
-        let place = self.flying.partition_point(|flight| flight.index < index);
-        if let Some(flight) = self.flying.get_mut(place).filter(|flight| flight.index == index) {
+        let end = self.flying.partition_point(|flight| flight.index <= index);
+        for flight in self.flying.range_mut(..end).rev().take_while(|flight| !flight.acknowledged) {
             metrics::stage("produce").since(flight.since).done("ok");
+            flight.acknowledged = true;
             flight.produce = None;
         }
     }

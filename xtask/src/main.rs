@@ -1,6 +1,7 @@
 //! What `./dev` calls: the development commands.
 #![allow(clippy::print_stdout)] // a command speaks to its user
 
+mod bench;
 mod control;
 mod down;
 mod first_messages;
@@ -40,6 +41,8 @@ enum Command {
     Test(test::Arguments),
     /// Run the load test against what `up` started, or a private cluster
     Load(load::Arguments),
+    /// Run a benchmark on servers of its own
+    Bench(bench::Arguments),
     /// Search random schedules of the owners, views, persister and clients for a violation
     Sim(sim::Arguments),
 }
@@ -86,6 +89,7 @@ async fn run(command: Command) -> Result<ExitCode> {
         Command::Process(action) => control::run(action).await,
         Command::Test(arguments) => test::run(arguments).await,
         Command::Load(arguments) => load::run(arguments).await,
+        Command::Bench(arguments) => bench::run(arguments).await,
         Command::Sim(arguments) => sim::run(arguments).await,
     }
 }

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lapwing_model::{
-    Bucket, Code, ConversationKey, MidEntry, Refusal, bucket, record::content_hash, view::mid_hash,
-};
+use lapwing_model::{Bucket, Code, ConversationKey, MidEntry, Refusal, record::content_hash, view::mid_hash};
 use lapwing_proto::{
     Message as _, bus,
     client::{self, Outcome},
@@ -76,15 +74,15 @@ impl Partition {
         if !self.admits() {
             return self.redirect(request);
         }
-        let key = ConversationKey::new(batch.tenant.as_str(), batch.conversation.as_str());
+        let key = self.shared(ConversationKey::new(batch.tenant.as_str(), batch.conversation.as_str()));
         let sender: Arc<str> = batch.sender.as_str().into();
+        let empty = client::Content::default();
         self.open(request, Form::Publish, batch.items.len());
         let fresh = self.fresh(batch.sent_at_ms);
         for (slot, item) in batch.items.into_iter().enumerate() {
-            let content = item.content.clone().unwrap_or_default();
             let publish = Publish {
                 mid: mid_hash(&batch.tenant, &batch.sender, &item.client_mid),
-                hash: content_hash(&key, &content),
+                hash: content_hash(&key, item.content.as_ref().unwrap_or(&empty)),
                 sender: sender.clone(),
                 device: batch.device.clone(),
                 server: batch.server,
@@ -171,9 +169,12 @@ impl Partition {
         now: Now,
     ) -> EntryId {
         let id = self.fresh_id();
+        let conversation = self.conversation(key, now.mono);
+        conversation.queue.push_back(id);
+        let bucket = conversation.bucket;
         let entry = Entry {
             key: key.clone(),
-            bucket: bucket::bucket_of(key).unwrap_or_default(),
+            bucket,
             what,
             waiters: vec![waiter],
             sequenced: 0,
@@ -184,7 +185,6 @@ impl Partition {
             traceparent,
         };
         self.entries.insert(id, entry);
-        self.conversation(key, now.mono).queue.push_back(id);
         id
     }
 
@@ -225,9 +225,9 @@ impl Partition {
         now: Now,
     ) {
         let ticket = self.fresh_id();
-        let generation = self.conversation(key, now.mono).generation;
+        let conversation = self.conversation(key, now.mono);
+        let (generation, bucket) = (conversation.generation, conversation.bucket);
         self.lookups.insert(ticket, Asked { key: key.clone(), generation, users, asker });
-        let bucket = bucket::bucket_of(key).unwrap_or_default();
         self.effects.push_back(Effect::Lookup(Lookup { ticket, key: key.clone(), bucket, load, own }));
     }
 

@@ -194,7 +194,8 @@ impl Partition {
 
     fn release_one(&mut self, read: Unreleased, now: Now) {
         let Unreleased { offset, after, record, entry, since: _ } = read;
-        let key = record::key_of(&record);
+        let own = entry.and_then(|id| self.entries.get(&id)).map(|entry| entry.key.clone());
+        let key = own.unwrap_or_else(|| self.shared(record::key_of(&record)));
         let conversation = self.conversation(&key, now.mono);
         conversation.release(offset, &record, entry.is_some());
         let waits = conversation.state_inflight == 0 && !conversation.queue.is_empty();

@@ -6,7 +6,7 @@ use std::{
 };
 
 use lapwing_model::{
-    Header, Member,
+    Bucket, ConversationKey, Header, Member, bucket,
     fold::{MemberChange, header_changes, member_changes},
 };
 use lapwing_proto::record::Record;
@@ -42,6 +42,8 @@ pub(crate) struct Conversation {
     /// Changes with each load: a load that was asked under another number is not taken.
     pub(crate) generation: u64,
     pub(crate) last_used: u64,
+    /// A hash of its key, kept since each publish needs it.
+    pub(crate) bucket: Bucket,
 }
 
 /// The newest of each part of a header that records told: their number does not matter.
@@ -75,8 +77,9 @@ impl Newest {
 }
 
 impl Conversation {
-    pub(crate) fn new(generation: u64) -> Self {
-        Self { generation, ..Self::default() }
+    pub(crate) fn new(key: &ConversationKey, generation: u64) -> Self {
+        let bucket = bucket::bucket_of(key).unwrap_or_default();
+        Self { generation, bucket, ..Self::default() }
     }
 
     pub(crate) fn head(&self) -> &Header {

@@ -373,10 +373,15 @@ impl Partition {
         let next_id = &mut self.next_id;
         let conversation = self.conversations.entry(key.clone()).or_insert_with(|| {
             *next_id += 1;
-            Conversation::new(*next_id)
+            Conversation::new(key, *next_id)
         });
         conversation.last_used = now;
         conversation
+    }
+
+    /// The same key, sharing its text with everything else that is kept of this conversation.
+    pub(crate) fn shared(&self, key: ConversationKey) -> ConversationKey {
+        self.conversations.get_key_value(&key).map_or(key, |(known, _)| known.clone())
     }
 
     pub(crate) fn open(&mut self, request: RequestId, form: Form, slots: usize) {

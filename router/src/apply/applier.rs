@@ -12,14 +12,12 @@ use lapwing_router_core::{
     view::{Repair, ViewCursor},
 };
 use lapwing_runtime::{OnError, fail_point, metrics, queue::Receiver, telemetry};
-use lapwing_views::{Applied, Expect, Piece, Section, ViewError};
+use lapwing_views::{Applied, BATCH_BYTES, BATCH_RECORDS, Expect, Piece, Section, ViewError};
 use tokio::sync::mpsc;
 
 use super::{Input, Reached, Told};
 use crate::{dispatch::Dispatch, rebuild, replay, router::Router, sequence::Event};
 
-const BATCH_RECORDS: usize = 256;
-const BATCH_BYTES: usize = 1 << 20;
 const CALL_SECTIONS: usize = 48;
 /// Of one piece; beyond it the log is read again.
 const BACKLOG_BYTES: usize = 4 << 20;

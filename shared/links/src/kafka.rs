@@ -12,7 +12,7 @@ mod producer;
 mod reader;
 
 pub use admin::{AdminError, TopicSpec};
-pub use producer::{Delivery, DeliveryError, Producer, ProducerOptions, SendError};
+pub use producer::{Delivery, DeliveryError, Outcome, Producer, ProducerOptions, SendError};
 pub use reader::{Fetched, PartitionReader, RawRecord, ReadError};
 
 /// The longest that a fresh client may take to learn who leads what.

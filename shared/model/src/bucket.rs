@@ -35,8 +35,13 @@ fn hash32(fields: &[&str]) -> u32 {
 
 /// The commit bucket; None when the id has no known prefix.
 pub fn bucket_of(key: &ConversationKey) -> Option<Bucket> {
-    let kind = Kind::of_conversation(&key.conversation)?;
-    Some(hash32(&[kind.name(), &key.tenant, &key.conversation]) % BUCKETS)
+    bucket_of_ids(&key.tenant, &key.conversation)
+}
+
+/// The same without a key of its own.
+pub fn bucket_of_ids(tenant: &str, conversation: &str) -> Option<Bucket> {
+    let kind = Kind::of_conversation(conversation)?;
+    Some(hash32(&[kind.name(), tenant, conversation]) % BUCKETS)
 }
 
 pub fn user_shard(tenant: &str, user: &str) -> u32 {

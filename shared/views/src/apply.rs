@@ -3,10 +3,11 @@
 use std::sync::LazyLock;
 
 use bytes::Bytes;
+use futures::future::try_join_all;
 use lapwing_links::redis::Script;
 use lapwing_model::{Op, PartitionId, Position, view::SLICE_MS};
 
-use crate::{Piece, TIMEOUT, ViewError, Views, keys, value};
+use crate::{Piece, TIMEOUT, ViewError, Views, keys, merge, value, words::Words};
 
 static APPLY: LazyLock<Script> = LazyLock::new(|| Script::new("apply", include_str!("lua/apply.lua")));
 
@@ -72,24 +73,30 @@ impl Section {
 }
 
 impl Views {
-    /// One script call for all sections, whose pieces are all on this instance; the answers in their order. A timeout means that
-    /// it may have been applied: the same sections again change nothing.
+    /// Few script calls for all sections, whose pieces are all on this instance, on their way at once; the answers in the sections'
+    /// order. A timeout means that they may have been applied: the same sections again change nothing.
     pub async fn apply(&self, instance: usize, sections: &[Section]) -> Result<Vec<Applied>, ViewError> {
-        let (mut keys, mut args) = (Vec::new(), Vec::new());
+        let answers = try_join_all(calls(sections).map(|sections| self.call(instance, sections))).await?;
+        Ok(answers.into_iter().flatten().collect())
+    }
+
+    async fn call(&self, instance: usize, sections: &[Section]) -> Result<Vec<Applied>, ViewError> {
+        let (mut keys, mut args) = (Words::default(), Words::default());
         for section in sections {
-            keys.push(Bytes::from(keys::applied(&section.id, &section.piece)));
-            args.push(Bytes::from_static(b"P"));
+            keys.push(keys::applied(&section.id, &section.piece));
             let (expected, new) = section.expect.words();
-            args.extend([Bytes::from(expected), Bytes::from(new)]);
-            let count_at = args.len();
-            args.push(Bytes::new());
+            args.push("P");
+            args.push(expected);
+            args.push(new);
+            let count = args.later();
             let before = keys.len();
-            for op in &section.ops {
-                self.encode(&section.id, op, &mut keys, &mut args);
+            for group in merge::groups(&section.ops) {
+                self.encode(&section.id, &group, &mut keys, &mut args);
             }
-            args[count_at] = number((keys.len() - before) as u64);
+            args.tell(count, (keys.len() - before) as u64);
         }
-        let answer = self.places.redis(instance).eval(&APPLY, &keys, &args, TIMEOUT).await?;
+        let redis = self.places.redis(instance);
+        let answer = redis.eval(&APPLY, &keys.slices(), &args.slices(), TIMEOUT).await?;
         let answers = value::strings(&answer).ok_or_else(|| value::form("apply", &answer))?;
         answers
             .into_iter()
@@ -106,59 +113,158 @@ impl Views {
             .collect()
     }
 
-    fn encode(&self, id: &PartitionId, op: &Op, keys: &mut Vec<Bytes>, args: &mut Vec<Bytes>) {
-        let mut push = |key: String, code: &'static str, values: &[Bytes]| {
-            keys.push(Bytes::from(key));
-            args.push(Bytes::from_static(code.as_bytes()));
-            args.extend_from_slice(values);
+    /// One group: its code, how many values follow, and these.
+    fn encode(&self, id: &PartitionId, group: &[&Op], keys: &mut Words, args: &mut Words) {
+        let Some(first) = group.first() else { return };
+        let mut begin = |key: String, code: &str, values: usize| {
+            keys.push(key);
+            args.push(code);
+            args.number(values as u64);
         };
-        match op {
-            Op::Head { key, bucket, head, n, member_count, history } => {
-                let count = member_count.map_or(Bytes::new(), |count| number(count.into()));
-                let history = history.map_or(Bytes::new(), |history| number(history.into()));
-                push(keys::head(*bucket, key), "H", &[number(*head), number(*n), count, history]);
+        match first {
+            Op::Head { key, bucket, .. } => {
+                begin(keys::head(*bucket, key), "H", 4);
+                head(group, args);
             }
-            Op::Hot { key, bucket, seq, event } => {
-                push(keys::hot(*bucket, key), "E", &[number(*seq), event.clone()]);
+            Op::Hot { key, bucket, .. } => {
+                begin(keys::hot(*bucket, key), "E", 2 + 2 * group.len());
+                hot(group, args);
             }
-            Op::Mid { bucket, slice, mid, entry } => {
+            Op::Mid { bucket, slice, .. } => {
+                begin(keys::mid(*bucket, *slice), "D", 1 + 2 * group.len());
                 // The slice lives until its last entry has left the window.
-                let life = number(self.window_ms + 2 * SLICE_MS);
-                let (mid, entry) = (Bytes::copy_from_slice(mid), Bytes::copy_from_slice(&entry.encode()));
-                push(keys::mid(*bucket, *slice), "D", &[mid, entry, life]);
+                mids(group, self.window_ms + 2 * SLICE_MS, args);
             }
             Op::Joined { key, bucket, user, member } => {
-                push(keys::members(*bucket, key), "S", &[text(user), Bytes::from(member.encode())]);
+                begin(keys::members(*bucket, key), "S", 2);
+                args.push(&**user);
+                args.push(member.encode());
             }
             Op::Left { key, bucket, user, to_seq } => {
-                push(keys::members(*bucket, key), "L", &[text(user), number(*to_seq)]);
+                begin(keys::members(*bucket, key), "L", 2);
+                args.push(&**user);
+                args.number(*to_seq);
             }
-            Op::Told { at } => push(keys::told(id), "W", &[Bytes::from(at.encode())]),
+            Op::Told { at } => {
+                begin(keys::told(id), "W", 1);
+                args.push(at.encode());
+            }
             Op::Reset { key, bucket } => {
-                push(keys::hot(*bucket, key), "X", &[]);
-                push(keys::members(*bucket, key), "X", &[]);
+                begin(keys::hot(*bucket, key), "X", 0);
+                begin(keys::members(*bucket, key), "X", 0);
             }
             Op::Persisted { key, bucket, seq, trim_to } => {
-                push(keys::head(*bucket, key), "M", &[number(*seq)]);
+                begin(keys::head(*bucket, key), "M", 1);
+                args.number(*seq);
                 if *trim_to > 0 {
-                    push(keys::hot(*bucket, key), "T", &[number(*trim_to)]);
+                    keys.push(keys::hot(*bucket, key));
+                    args.push("T");
+                    args.number(1);
+                    args.number(*trim_to);
                 }
             }
             Op::UserJoined { tenant, user, conversation, member } => {
-                push(keys::convs(tenant, user), "S", &[text(conversation), Bytes::from(member.encode())]);
+                begin(keys::convs(tenant, user), "S", 2);
+                args.push(&**conversation);
+                args.push(member.encode());
             }
             Op::UserPeer { tenant, user, conversation, peer } => {
-                push(keys::convs(tenant, user), "S", &[Bytes::from(format!("={conversation}")), text(peer)]);
+                begin(keys::convs(tenant, user), "S", 2);
+                args.push(format!("={conversation}"));
+                args.push(&**peer);
             }
             Op::UserLeft { tenant, user, conversation, to_seq } => {
-                push(keys::convs(tenant, user), "L", &[text(conversation), number(*to_seq)]);
+                begin(keys::convs(tenant, user), "L", 2);
+                args.push(&**conversation);
+                args.number(*to_seq);
             }
-            Op::Cursor { tenant, user, conversation, read_seq, read_n, delivered_seq } => {
-                let maxima = [text(conversation), number(*read_seq), number(*read_n), number(*delivered_seq)];
-                push(keys::cursor(tenant, user), "C", &maxima);
+            Op::Cursor { tenant, user, .. } => {
+                begin(keys::cursor(tenant, user), "C", 4);
+                cursor(group, args);
             }
         }
     }
+}
+
+/// Of one section: the more records of a conversation go together, the less each costs.
+pub const BATCH_RECORDS: usize = 1024;
+pub const BATCH_BYTES: usize = 1 << 20;
+
+/// A script holds up everything else on its instance, so no call is long; and while one runs the next is being encoded.
+const CALL_OPS: usize = 4096;
+
+fn calls(sections: &[Section]) -> impl Iterator<Item = &[Section]> {
+    let mut left = sections;
+    std::iter::from_fn(move || {
+        let mut ops = 0;
+        let fits = |section: &&Section| {
+            let first = ops == 0;
+            ops += section.ops.len() + 1;
+            first || ops <= CALL_OPS
+        };
+        let (call, rest) = left.split_at(left.iter().take_while(fits).count());
+        left = rest;
+        (!call.is_empty()).then_some(call)
+    })
+}
+
+/// The newest of each part.
+fn head(group: &[&Op], args: &mut Words) {
+    let (mut newest, mut count, mut settings) = ((0, 0), None, None);
+    for op in group {
+        if let Op::Head { head, n, member_count, history, .. } = op {
+            newest = (*head, *n);
+            count = member_count.or(count);
+            settings = history.or(settings);
+        }
+    }
+    args.number(newest.0);
+    args.number(newest.1);
+    for part in [count.map(u64::from), settings.map(u64::from)] {
+        match part {
+            Some(part) => args.number(part),
+            None => args.push(""),
+        }
+    }
+}
+
+/// First and last seq, then each with its event.
+fn hot(group: &[&Op], args: &mut Words) {
+    for end in [group.first(), group.last()] {
+        if let Some(Op::Hot { seq, .. }) = end {
+            args.number(*seq);
+        }
+    }
+    for op in group {
+        if let Op::Hot { seq, event, .. } = op {
+            args.number(*seq);
+            args.push(event);
+        }
+    }
+}
+
+fn mids(group: &[&Op], life_ms: u64, args: &mut Words) {
+    args.number(life_ms);
+    for op in group {
+        if let Op::Mid { mid, entry, .. } = op {
+            args.push(mid);
+            args.push(entry.encode());
+        }
+    }
+}
+
+/// Maxima, the count with the read seq that it belongs to.
+fn cursor(group: &[&Op], args: &mut Words) {
+    let (mut read, mut delivered, mut of) = ((0, 0), 0, "");
+    for op in group {
+        if let Op::Cursor { conversation, read_seq, read_n, delivered_seq, .. } = op {
+            of = conversation;
+            read = if *read_seq >= read.0 { (*read_seq, *read_n) } else { read };
+            delivered = delivered.max(*delivered_seq);
+        }
+    }
+    args.push(of);
+    [read.0, read.1, delivered].into_iter().for_each(|maximum| args.number(maximum));
 }
 
 pub(crate) fn number(number: u64) -> Bytes {
@@ -167,4 +273,21 @@ pub(crate) fn number(number: u64) -> Bytes {
 
 pub(crate) fn text(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_short_and_leave_no_section_out() {
+        let id = PartitionId::new("lapwing.p2p", 0);
+        let op = Op::Reset { key: lapwing_model::ConversationKey::new("t", "grp.a"), bucket: 1 };
+        let section = |ops: usize| Section::new(&id, Piece::commit(0), Expect::Any, vec![op.clone(); ops]);
+        let sections: Vec<Section> = [2500, 1500, 100, 5000, 0, 5].map(section).to_vec();
+        let lengths = |call: &[Section]| call.iter().map(|section| section.ops.len()).collect::<Vec<_>>();
+        let seen: Vec<Vec<usize>> = calls(&sections).map(lengths).collect();
+        assert_eq!(seen, [vec![2500, 1500], vec![100], vec![5000], vec![0, 5]]);
+        assert_eq!(calls(&[]).count(), 0);
+    }
 }

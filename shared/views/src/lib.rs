@@ -7,18 +7,20 @@ mod conversations;
 mod hot;
 mod keys;
 mod load;
+mod merge;
 mod moves;
 mod own;
 mod places;
 mod rebuild;
 mod value;
+mod words;
 
 use std::time::Duration;
 
 use lapwing_links::redis::{Redis, RedisError};
 use lapwing_model::{Bucket, ConversationKey, PartitionId};
 
-pub use apply::{Applied, Expect, Section};
+pub use apply::{Applied, BATCH_BYTES, BATCH_RECORDS, Expect, Section};
 pub use conversations::UserConversation;
 pub use hot::{HotPage, PageAsk};
 pub use load::{LoadItem, LoadedItem};

@@ -121,6 +121,22 @@ impl Producer {
         headers: &[(&str, &str)],
         payload: &[u8],
     ) -> Result<Delivery, SendError> {
+        let (sender, answer) = oneshot::channel();
+        self.send_to(topic, partition, key, headers, payload, Box::new(OneShot(sender)))?;
+        Ok(Delivery { answer })
+    }
+
+    /// Like [`Producer::send`], for who sends much: the outcome is told to `outcome` on the producer's own thread, which must
+    /// return at once.
+    pub fn send_to(
+        &self,
+        topic: &str,
+        partition: i32,
+        key: &[u8],
+        headers: &[(&str, &str)],
+        payload: &[u8],
+        outcome: Box<dyn Outcome>,
+    ) -> Result<(), SendError> {
         let size = payload.len()
             + key.len()
             + headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
@@ -131,12 +147,11 @@ impl Producer {
         let held = self.inner.in_flight.hold(size + RECORD_OVERHEAD);
         let held = held.ok_or_else(|| SendError::QueueFull { in_flight: self.in_flight_bytes() })?;
         let running = self.running()?;
-        let (sender, answer) = oneshot::channel();
         let mut owned = OwnedHeaders::new_with_capacity(headers.len());
         for (name, value) in headers {
             owned = owned.insert(Header { key: name, value: Some(*value) });
         }
-        let opaque = Box::new(Pending { answer: sender, _held: held });
+        let opaque = Box::new(Pending { outcome: Some(outcome), held: Some(held) });
         let mut record = BaseRecord::<[u8], [u8], Box<Pending>>::with_opaque_to(topic, opaque)
             .partition(partition)
             .payload(payload);
@@ -147,20 +162,31 @@ impl Producer {
             record = record.headers(owned);
         }
         let refused = match running.producer.send(record) {
-            Ok(()) => return Ok(Delivery { answer }),
-            Err((_, record)) if running.producer.client().fatal_error().is_some() => {
+            Ok(()) => return Ok(()),
+            Err((_, mut record)) if running.producer.client().fatal_error().is_some() => {
                 // Not taken, so it may go to the next producer; what the broken one held fails on its own.
                 running.fatal.store(true, Ordering::Relaxed);
-                self.running()?.producer.send(record)
+                match self.running() {
+                    Ok(next) => next.producer.send(record),
+                    Err(error) => {
+                        record.delivery_opaque.outcome = None;
+                        return Err(error);
+                    }
+                }
             }
             Err(refused) => Err(refused),
         };
         match refused {
-            Ok(()) => Ok(Delivery { answer }),
-            Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), _)) => {
-                Err(SendError::QueueFull { in_flight: self.in_flight_bytes() })
+            Ok(()) => Ok(()),
+            Err((error, mut record)) => {
+                record.delivery_opaque.outcome = None;
+                Err(match error {
+                    KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull) => {
+                        SendError::QueueFull { in_flight: self.in_flight_bytes() }
+                    }
+                    error => SendError::Refused(error.to_string()),
+                })
             }
-            Err((error, _)) => Err(SendError::Refused(error.to_string())),
         }
     }
 
@@ -238,10 +264,44 @@ fn config(brokers: &str, client_id: &str, options: &ProducerOptions) -> ClientCo
     config
 }
 
+/// Hears once what became of one send that was taken.
+pub trait Outcome: Send + Sync + 'static {
+    fn settled(self: Box<Self>, result: Result<i64, DeliveryError>);
+}
+
+struct OneShot(oneshot::Sender<Result<i64, DeliveryError>>);
+
+impl Outcome for OneShot {
+    fn settled(self: Box<Self>, result: Result<i64, DeliveryError>) {
+        let _ = self.0.send(result);
+    }
+}
+
 struct Pending {
-    answer: oneshot::Sender<Result<i64, DeliveryError>>,
+    /// None once it was told, or was refused and so is not pending.
+    outcome: Option<Box<dyn Outcome>>,
     /// Given back when the record is acknowledged, failed or refused.
-    _held: Hold,
+    held: Option<Hold>,
+}
+
+impl Pending {
+    fn settle(&mut self, result: impl FnOnce() -> Result<i64, DeliveryError>) {
+        // Its bytes are free before anybody hears of it.
+        drop(self.held.take());
+        if let Some(outcome) = self.outcome.take() {
+            outcome.settled(result());
+        }
+    }
+}
+
+impl Drop for Pending {
+    /// A producer that is gone says nothing more.
+    fn drop(&mut self) {
+        self.settle(|| {
+            let text = "the producer ended".to_owned();
+            Err(DeliveryError { topic: String::new(), partition: -1, text })
+        });
+    }
 }
 
 struct Events {
@@ -263,8 +323,8 @@ impl ClientContext for Events {
 impl ProducerContext for Events {
     type DeliveryOpaque = Box<Pending>;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, pending: Box<Pending>) {
-        let answer = match result {
+    fn delivery(&self, result: &DeliveryResult<'_>, mut pending: Box<Pending>) {
+        pending.settle(|| match result {
             Ok(message) => Ok(message.offset()),
             Err((error, message)) => {
                 if matches!(error, KafkaError::MessageProduction(RDKafkaErrorCode::Fatal)) {
@@ -276,8 +336,7 @@ impl ProducerContext for Events {
                     text: error.to_string(),
                 })
             }
-        };
-        let _ = pending.answer.send(answer);
+        });
     }
 }
 
@@ -306,6 +365,37 @@ mod tests {
         assert_eq!((failure.topic.as_str(), failure.partition), ("t", 0));
         assert!(producer.flush(Duration::from_secs(2)).await, "failed sends give their bytes back");
         assert!(producer.send("t", 0, b"k", &[], &body).is_ok());
+    }
+
+    struct Heard(std::sync::mpsc::Sender<Result<i64, DeliveryError>>);
+
+    impl Outcome for Heard {
+        fn settled(self: Box<Self>, result: Result<i64, DeliveryError>) {
+            let _ = self.0.send(result);
+        }
+    }
+
+    // I1: what was refused is not in the log and is told by the return alone; what was taken is told once, also by a producer that
+    // ends.
+    #[tokio::test]
+    async fn an_outcome_is_heard_once_and_not_of_what_was_refused() {
+        let options = ProducerOptions { in_flight_bytes: 5_000, ..ProducerOptions::default() };
+        let producer = Producer::new(&Kafka::new("127.0.0.1:1", "test"), options).unwrap();
+        let (taken, of_taken) = std::sync::mpsc::channel();
+        let (refused, of_refused) = std::sync::mpsc::channel();
+        let body = vec![7u8; 4_000];
+        producer.send_to("t", 0, b"", &[], &body, Box::new(Heard(taken))).unwrap();
+        assert!(producer.send_to("t", 0, b"", &[], &body, Box::new(Heard(refused))).is_err());
+        assert_eq!(
+            of_refused.try_recv(),
+            Err(std::sync::mpsc::TryRecvError::Disconnected),
+            "unheard and gone"
+        );
+        assert_eq!(of_taken.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty), "still on its way");
+        drop(producer);
+        let told = of_taken.recv_timeout(Duration::from_secs(5)).unwrap();
+        assert!(told.is_err(), "{told:?}");
+        assert!(of_taken.recv_timeout(Duration::from_secs(1)).is_err(), "once");
     }
 
     // An idempotence violation makes the library refuse everything from then on; brokers are simulated by the library itself.

@@ -29,7 +29,10 @@ impl Script {
 }
 
 fn words<K: AsRef<[u8]>, A: AsRef<[u8]>>(verb: &str, script: &[u8], keys: &[K], args: &[A]) -> Cmd {
-    let mut command = Cmd::new();
+    // A batch has megabytes: it is measured first, since growing by doubling would copy them several times.
+    let size = |all: usize, word: &[u8]| all + word.len();
+    let bytes = keys.iter().map(AsRef::as_ref).fold(0, size) + args.iter().map(AsRef::as_ref).fold(0, size);
+    let mut command = Cmd::with_capacity(keys.len() + args.len() + 3, bytes + script.len() + 32);
     command.arg(verb).arg(script).arg(keys.len());
     for key in keys {
         command.arg(key.as_ref());

@@ -1,7 +1,7 @@
 -- Applies batches of log records to the views of this instance, each with its partition's position (R-SEQ-4, I5).
 -- One section a (partition, family):
 --   KEYS  applied key, then one key an operation
---   ARGV  'P', expected position, new position, number of operations; then each operation's code and arguments
+--   ARGV  'P', expected position, new position, number of operations; then each operation's code, number of values, and values
 -- A section whose stored position is not the expected one changes nothing. An expected '*' is not checked and moves nothing
 -- (for maxima that come from elsewhere: cursors, persisted seqs). No stored position counts as the log's start, '0:-1:0'. An expected
 -- '!token' fills a view that has no position: with new = 'begin' the token becomes the one whose sections count, '' goes on, a position ends it.
@@ -16,39 +16,44 @@ local function max3(old, r, n, d)
   return r .. ':' .. n .. ':' .. d
 end
 
--- code → number of arguments behind it
-local arity = { H = 4, E = 2, D = 3, S = 2, L = 2, M = 1, T = 1, C = 4, X = 0, W = 1 }
+-- code → function of the key and of where its values stand in ARGV
 local run = {
-  H = function(key, head, n, count, history)
-    redis.call('HSET', key, 'h', head, 'n', n)
-    if count ~= '' then redis.call('HSET', key, 'c', count) end
-    if history ~= '' then redis.call('HSET', key, 'y', history) end
+  -- head, n, member count, history of new members ('' = as it was)
+  H = function(key, i)
+    redis.call('HSET', key, 'h', ARGV[i], 'n', ARGV[i + 1])
+    if ARGV[i + 2] ~= '' then redis.call('HSET', key, 'c', ARGV[i + 2]) end
+    if ARGV[i + 3] ~= '' then redis.call('HSET', key, 'y', ARGV[i + 3]) end
   end,
-  E = function(key, seq, event)
-    redis.call('ZREMRANGEBYSCORE', key, seq, seq)
-    redis.call('ZADD', key, seq, event)
+  -- first seq, last seq, then each seq of this range and its event
+  E = function(key, i, j)
+    redis.call('ZREMRANGEBYSCORE', key, ARGV[i], ARGV[i + 1])
+    redis.call('ZADD', key, unpack(ARGV, i + 2, j))
   end,
-  D = function(key, mid, entry, ttl)
-    redis.call('HSET', key, mid, entry)
-    redis.call('PEXPIRE', key, ttl)
+  -- life in ms, then each mid and its entry
+  D = function(key, i, j)
+    redis.call('HSET', key, unpack(ARGV, i + 1, j))
+    redis.call('PEXPIRE', key, ARGV[i])
   end,
-  S = function(key, field, value) redis.call('HSET', key, field, value) end,
-  L = function(key, field, to)
-    local from = string.match(redis.call('HGET', key, field) or '0:0', '^(%d+):')
-    redis.call('HSET', key, field, from .. ':' .. to)
+  S = function(key, i) redis.call('HSET', key, ARGV[i], ARGV[i + 1]) end,
+  L = function(key, i)
+    local from = string.match(redis.call('HGET', key, ARGV[i]) or '0:0', '^(%d+):')
+    redis.call('HSET', key, ARGV[i], from .. ':' .. ARGV[i + 1])
   end,
-  M = function(key, seq)
+  M = function(key, i)
     local old = redis.call('HGET', key, 'p')
-    if not old or tonumber(old) < tonumber(seq) then redis.call('HSET', key, 'p', seq) end
+    if not old or tonumber(old) < tonumber(ARGV[i]) then redis.call('HSET', key, 'p', ARGV[i]) end
   end,
-  W = function(key, at)
+  W = function(key, i)
+    local at = ARGV[i]
     local old = tonumber(string.match(redis.call('GET', key) or '', '^(%d+):') or '-1')
     if tonumber(string.match(at, '^(%d+):')) > old then redis.call('SET', key, at) end
   end,
   X = function(key) redis.call('UNLINK', key) end,
-  T = function(key, upto) redis.call('ZREMRANGEBYSCORE', key, '-inf', upto) end,
-  C = function(key, field, r, n, d)
-    redis.call('HSET', key, field, max3(redis.call('HGET', key, field) or '', r, n, d))
+  T = function(key, i) redis.call('ZREMRANGEBYSCORE', key, '-inf', ARGV[i]) end,
+  -- conversation, read seq, its n, delivered seq
+  C = function(key, i)
+    local old = redis.call('HGET', key, ARGV[i]) or ''
+    redis.call('HSET', key, ARGV[i], max3(old, ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]))
   end,
 }
 
@@ -64,10 +69,9 @@ while a <= #ARGV do
     go = not stored and redis.call('GET', by) == token
   end
   for _ = 1, count do
-    local code = ARGV[a]
-    local n = arity[code]
-    if go then run[code](KEYS[k], unpack(ARGV, a + 1, a + n)) end
-    k, a = k + 1, a + 1 + n
+    local last = a + 1 + tonumber(ARGV[a + 1])
+    if go then run[ARGV[a]](KEYS[k], a + 2, last) end
+    k, a = k + 1, last + 1
   end
   if go then
     -- Last, so that a script that dies in its middle is run again from the same position.

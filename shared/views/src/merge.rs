@@ -1,0 +1,112 @@
+//! Operations of one section that go into one command of Redis: a batch of records has several of a conversation, and a command
+//! costs more than what it carries. Only neighbours on the same key are joined, so each key sees its changes in their order.
+
+use std::collections::HashMap;
+
+use lapwing_model::{Bucket, ConversationKey, Op};
+
+/// Lua unpacks at most some thousand values into one command.
+const MOST: usize = 500;
+
+#[derive(PartialEq, Eq, Hash)]
+enum Slot<'a> {
+    Head(&'a ConversationKey),
+    Hot(&'a ConversationKey),
+    Mid(Bucket, u64),
+    Cursor(&'a str, &'a str, &'a str),
+}
+
+/// In the order of their first operations; each has at least one, all of one kind on one key.
+pub(crate) fn groups(ops: &[Op]) -> Vec<Vec<&Op>> {
+    let mut groups: Vec<Vec<&Op>> = Vec::with_capacity(ops.len());
+    let mut open: HashMap<Slot<'_>, usize> = HashMap::with_capacity(ops.len());
+    for op in ops {
+        let slot = match op {
+            Op::Head { key, .. } => Slot::Head(key),
+            Op::Hot { key, .. } => Slot::Hot(key),
+            Op::Mid { bucket, slice, .. } => Slot::Mid(*bucket, *slice),
+            Op::Cursor { tenant, user, conversation, .. } => Slot::Cursor(tenant, user, conversation),
+            Op::Persisted { key, .. } | Op::Reset { key, .. } => {
+                open.remove(&Slot::Head(key));
+                open.remove(&Slot::Hot(key));
+                groups.push(vec![op]);
+                continue;
+            }
+            Op::Joined { .. }
+            | Op::Told { .. }
+            | Op::Left { .. }
+            | Op::UserJoined { .. }
+            | Op::UserPeer { .. }
+            | Op::UserLeft { .. } => {
+                groups.push(vec![op]);
+                continue;
+            }
+        };
+        match open.get(&slot).and_then(|place| groups.get_mut(*place)) {
+            Some(group) if group.len() < MOST && follows(group.last(), op) => group.push(op),
+            _ => {
+                open.insert(slot, groups.len());
+                groups.push(vec![op]);
+            }
+        }
+    }
+    groups
+}
+
+/// What is left of a hot window's seqs goes by range, so these have to be neighbours.
+fn follows(last: Option<&&Op>, op: &Op) -> bool {
+    match (last, op) {
+        (Some(Op::Hot { seq: before, .. }), Op::Hot { seq, .. }) => *seq == before + 1,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> ConversationKey {
+        ConversationKey::new("t", name)
+    }
+
+    fn hot(name: &str, seq: u64) -> Op {
+        Op::Hot { key: key(name), bucket: 1, seq, event: vec![seq as u8].into() }
+    }
+
+    fn head(name: &str, head: u64) -> Op {
+        Op::Head { key: key(name), bucket: 1, head, n: head, member_count: None, history: None }
+    }
+
+    // R-SEQ-4: what is joined changes what it would have changed one by one.
+    #[test]
+    fn neighbours_on_one_key_are_joined_and_nothing_overtakes_on_its_key() {
+        let persisted = Op::Persisted { key: key("grp.a"), bucket: 1, seq: 2, trim_to: 1 };
+        let ops = [
+            hot("grp.a", 1),
+            head("grp.a", 1),
+            hot("grp.b", 7),
+            hot("grp.a", 2),
+            head("grp.a", 2),
+            persisted.clone(),
+            hot("grp.a", 3),
+            hot("grp.b", 9),
+        ];
+        let expected: [&[Op]; 6] = [
+            &[hot("grp.a", 1), hot("grp.a", 2)],
+            &[head("grp.a", 1), head("grp.a", 2)],
+            &[hot("grp.b", 7)],
+            &[persisted],
+            &[hot("grp.a", 3)],
+            &[hot("grp.b", 9)],
+        ];
+        let seen: Vec<Vec<Op>> =
+            groups(&ops).into_iter().map(|group| group.into_iter().cloned().collect()).collect();
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn a_group_ends_where_a_command_would_become_too_long() {
+        let ops: Vec<Op> = (1..=1200).map(|seq| hot("grp.a", seq)).collect();
+        assert_eq!(groups(&ops).iter().map(Vec::len).collect::<Vec<_>>(), [500, 500, 200]);
+    }
+}

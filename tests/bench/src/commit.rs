@@ -1,0 +1,303 @@
+//! Accepted messages a second: real routers, Kafka and Redis, fed in process; beside it the way through NATS and a gateway.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use lapwing_servers::{Cluster, Infra, Options};
+
+use crate::{
+    feed::{Answer, Order},
+    machine,
+    report::Report,
+    sample::thousands,
+    servers::{self, Needs},
+};
+
+mod fed;
+mod gateway;
+
+use fed::Fed;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Of the run without a limit
+    #[arg(long, default_value_t = 60.0)]
+    seconds: f64,
+    #[arg(long, default_value_t = 1000)]
+    conversations: usize,
+    #[arg(long, default_value_t = 300)]
+    body: usize,
+    /// Messages under way, at most one a session; two sessions a conversation
+    #[arg(long, default_value_t = 2000)]
+    in_flight: usize,
+    /// Further runs with so many routers, each fed its own partitions
+    #[arg(long, value_delimiter = ',', default_value = "2,4")]
+    routers: Vec<usize>,
+    /// Redis instances; more than one as soon as the views are spread by their range map
+    #[arg(long, default_value_t = 1)]
+    redis: usize,
+    /// Only the run without a limit: no light load, no ladder, no gateway
+    #[arg(long)]
+    only: bool,
+}
+
+/// Of the runs beside the main one.
+const SHORT: f64 = 10.0;
+/// Messages a second that count as light load.
+const LIGHT: f64 = 100.0;
+
+struct Seen {
+    answer: Answer,
+    /// CPU seconds of the fed processes, Kafka, Redis, and all of the machine.
+    router: f64,
+    kafka: f64,
+    redis: f64,
+    busy: f64,
+}
+
+impl Seen {
+    fn a_second(&self) -> f64 {
+        self.answer.accepted as f64 / self.answer.seconds
+    }
+
+    fn each(&self, cpu: f64) -> String {
+        format!("{:.1} µs", cpu * 1e6 / self.answer.accepted.max(1) as f64)
+    }
+
+    /// Cores that others used meanwhile.
+    fn others(&self) -> f64 {
+        (self.busy - self.router - self.kafka - self.redis).max(0.0) / self.answer.seconds
+    }
+}
+
+struct Bench {
+    infra: Infra,
+    fed: Vec<Fed>,
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<Report> {
+    if arguments.redis != 1 {
+        bail!("--redis {}: the views of this build live on one Redis instance", arguments.redis);
+    }
+    let command = format!(
+        "commit --seconds {} --in-flight {}{}",
+        arguments.seconds,
+        arguments.in_flight,
+        if arguments.only { " --only" } else { "" }
+    );
+    let mut report = Report::begin("commit", "Commit: messages accepted by one router", command);
+    let mut bench = Bench { infra: servers::start(Needs::Routers).await?, fed: Vec::new() };
+    report.note(servers::REDIS_NOTE);
+    bench.routers(1, &arguments).await?;
+    // Caches, connections, the JVM.
+    bench.feed(SHORT / 2.0, arguments.in_flight, None).await?;
+    let most = bench.feed(arguments.seconds, arguments.in_flight, None).await?;
+    throughput(&mut report, &most, &arguments);
+    if !arguments.only {
+        let light = bench.feed(SHORT, arguments.in_flight, Some(LIGHT)).await?;
+        let shown = shown_latency(&light);
+        report.figure(format!("reply at {LIGHT} messages/s, in process"), shown);
+        shares(&mut report, &mut bench, &arguments, most.a_second()).await?;
+        ladder(&mut report, &mut bench, &arguments, &most).await?;
+    }
+    bench.stop().await?;
+    if !arguments.only {
+        through_gateway(&mut report, bench.infra, &arguments).await?;
+    }
+    Ok(report.end())
+}
+
+impl Bench {
+    /// So many fed routers instead of those before, ready and with conversations that belong to them.
+    async fn routers(&mut self, count: usize, arguments: &Arguments) -> Result<()> {
+        self.stop().await?;
+        let redis = self.infra.redis().url();
+        for number in 1..=count {
+            self.fed.push(Fed::start(&format!("r{number}"), &self.infra, &redis)?);
+        }
+        // Whoever starts first takes everything and then gives shares away: asked until the shares make the whole.
+        for attempt in 0..30 {
+            let order = Order::Prepare {
+                tenant: format!("t-bench-{count}-{attempt}"),
+                conversations: arguments.conversations,
+                body: arguments.body,
+            };
+            let asked = self.fed.iter_mut().map(|fed| fed.ask(&order, Duration::from_secs(60)));
+            let made = futures::future::try_join_all(asked).await?;
+            if made.iter().map(|answer| answer.conversations).sum::<usize>() == arguments.conversations
+                && made.iter().all(|answer| answer.conversations > 0)
+            {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        bail!("{count} routers did not come to an even share of the partitions within 30 s")
+    }
+
+    async fn feed(&mut self, seconds: f64, in_flight: usize, rate: Option<f64>) -> Result<Seen> {
+        let routers: Vec<u32> = self.fed.iter().map(Fed::pid).collect();
+        let servers = [self.infra.kafka().pid(), self.infra.redis().pid()];
+        let used = || {
+            let [kafka, redis] = servers.map(|pid| pid.map_or(0.0, machine::cpu));
+            [routers.iter().map(|pid| machine::cpu(*pid)).sum(), kafka, redis, machine::busy()]
+        };
+        let share = self.fed.len();
+        let order =
+            Order::Run { seconds, in_flight: in_flight / share, rate: rate.map(|rate| rate / share as f64) };
+        let before: [f64; 4] = used();
+        let limit = Duration::from_secs_f64(seconds + 60.0);
+        let answers =
+            futures::future::try_join_all(self.fed.iter_mut().map(|fed| fed.ask(&order, limit))).await?;
+        let after = used();
+        let [router, kafka, redis, busy] = std::array::from_fn(|place| after[place] - before[place]);
+        let answer = together(answers);
+        ensure!(answer.wrong == 0, "{} conversations have seqs that are not 1 … n", answer.wrong);
+        ensure!(answer.accepted > 0, "nothing was accepted: {}", answer.refusal);
+        Ok(Seen { answer, router, kafka, redis, busy })
+    }
+
+    async fn stop(&mut self) -> Result<()> {
+        for fed in std::mem::take(&mut self.fed) {
+            fed.stop().await?;
+        }
+        Ok(())
+    }
+}
+
+/// Sums; of the latencies the worst.
+fn together(answers: Vec<Answer>) -> Answer {
+    let mut whole = Answer::default();
+    for answer in answers {
+        whole.conversations += answer.conversations;
+        whole.accepted += answer.accepted;
+        whole.refused += answer.refused;
+        whole.seconds = whole.seconds.max(answer.seconds);
+        whole.p50_us = whole.p50_us.max(answer.p50_us);
+        whole.p99_us = whole.p99_us.max(answer.p99_us);
+        whole.max_us = whole.max_us.max(answer.max_us);
+        whole.wrong += answer.wrong;
+        whole.unapplied += answer.unapplied;
+        whole.catch_up_s = whole.catch_up_s.max(answer.catch_up_s);
+        if whole.refusal.is_empty() {
+            whole.refusal = answer.refusal;
+        }
+        if whole.stages.is_empty() {
+            whole.stages = answer.stages;
+        }
+    }
+    whole
+}
+
+fn shown_latency(seen: &Seen) -> String {
+    let ms = |us: f64| us / 1000.0;
+    let of = &seen.answer;
+    format!("P50 {:.2} ms · P99 {:.2} ms · max {:.1} ms", ms(of.p50_us), ms(of.p99_us), ms(of.max_us))
+}
+
+fn throughput(report: &mut Report, most: &Seen, arguments: &Arguments) {
+    let (a_second, answer) = (most.a_second(), &most.answer);
+    report.figure(
+        format!("accepted, {} conversations, {} B, apply on", arguments.conversations, arguments.body),
+        format!("{}/s over {:.0} s, {} refused", thousands(a_second), answer.seconds, answer.refused),
+    );
+    if !answer.refusal.is_empty() {
+        report.note(format!("The first refusal: {}", answer.refusal));
+    }
+    report.figure("reply without a limit", shown_latency(most));
+    report.figure(
+        "records that the views did not have at the last reply",
+        format!("{}, applied {:.1} s later", thousands(answer.unapplied as f64), answer.catch_up_s),
+    );
+    report.figure("CPU a message: router with its feeder", most.each(most.router));
+    report.figure("CPU a message: Kafka", most.each(most.kafka));
+    report.figure("CPU a message: Redis", most.each(most.redis));
+    report.figure("cores used by others meanwhile", format!("{:.2}", most.others()));
+    let goal = "≥ 50,000 accepted/s, fed in process";
+    report.goal(goal, format!("{}/s", thousands(a_second)), a_second >= 50_000.0);
+}
+
+/// Stage latencies at parts of the limit.
+async fn shares(report: &mut Report, bench: &mut Bench, arguments: &Arguments, limit: f64) -> Result<()> {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for (place, share) in [0.25, 0.5, 0.75].into_iter().enumerate() {
+        let seen = bench.feed(SHORT, arguments.in_flight, Some(limit * share)).await?;
+        let name = format!("{:.0} % of the limit ({}/s)", share * 100.0, thousands(limit * share));
+        report.figure(
+            format!("reply at {name}"),
+            format!("{}, {}/s accepted", shown_latency(&seen), thousands(seen.a_second())),
+        );
+        for (line, stage) in seen.answer.stages.iter().enumerate() {
+            if place == 0 {
+                rows.push(vec![stage.stage.clone()]);
+            }
+            if let Some(row) = rows.get_mut(line).filter(|row| row[0] == stage.stage) {
+                row.push(format!("{:.2} / {:.2}", stage.p50_ms, stage.p99_ms));
+            }
+        }
+    }
+    report.note("Stage latencies, P50 / P99 in ms, from the buckets of `lapwing_stage_seconds`:");
+    report.table(&["stage", "at 25 %", "at 50 %", "at 75 %"], rows);
+    Ok(())
+}
+
+async fn ladder(report: &mut Report, bench: &mut Bench, arguments: &Arguments, one: &Seen) -> Result<()> {
+    let row = |count: usize, seen: &Seen| {
+        let [router, kafka, redis] = [seen.router, seen.kafka, seen.redis].map(|cpu| seen.each(cpu));
+        vec![
+            count.to_string(),
+            format!("{}/s", thousands(seen.a_second())),
+            shown_latency(seen),
+            router,
+            kafka,
+            redis,
+        ]
+    };
+    let mut rows = vec![row(1, one)];
+    for &count in &arguments.routers {
+        bench.routers(count, arguments).await?;
+        bench.feed(SHORT / 4.0, arguments.in_flight, None).await?;
+        rows.push(row(count, &bench.feed(SHORT, arguments.in_flight, None).await?));
+    }
+    report.note("Routers on the same cores, each a process with a feeder of its own:");
+    let head = ["routers", "accepted", "reply", "CPU a message: routers", "Kafka", "Redis"];
+    report.table(&head, rows);
+    Ok(())
+}
+
+async fn through_gateway(report: &mut Report, infra: Infra, arguments: &Arguments) -> Result<()> {
+    let options = Options {
+        gateways: 1,
+        routers: 1,
+        persisters: 0,
+        profile: "bench".to_owned(),
+        env: vec![("LAPWING_LOG_FILTER".to_owned(), "warn".to_owned())],
+        ..Options::default()
+    };
+    let cluster = Cluster::with_infra(infra, &options)?;
+    cluster.start_services().await?;
+    let mut clients = gateway::Clients::connect(&cluster, arguments.conversations, arguments.body).await?;
+    clients.run(&cluster, SHORT / 4.0, arguments.conversations, None).await?;
+    let most = clients.run(&cluster, 2.0 * SHORT, arguments.conversations, None).await?;
+    report.figure(
+        "accepted through a gateway and NATS, 50 clients",
+        format!(
+            "{}/s, P50 {:.1} ms · P99 {:.1} ms, {} otherwise",
+            thousands(most.accepted as f64 / most.seconds),
+            most.p50_us / 1000.0,
+            most.p99_us / 1000.0,
+            most.other
+        ),
+    );
+    let names = ["router", "gateway", "NATS", "Kafka", "clients"];
+    let each = most.cpu.map(|cpu| cpu * 1e6 / most.accepted.max(1) as f64);
+    let shown: Vec<String> =
+        names.iter().zip(each).map(|(name, each)| format!("{name} {each:.1} µs")).collect();
+    report.figure("CPU a message on that way", shown.join(" · "));
+    let light = clients.run(&cluster, SHORT, 1, Some(Duration::from_millis(10))).await?;
+    let (p50, p99) = (light.p50_us / 1000.0, light.p99_us / 1000.0);
+    report.figure("ACK at light load as a client sees it", format!("P50 {p50:.2} ms · P99 {p99:.2} ms"));
+    report.goal("ACK P50 < 2 ms at light load, everything on one machine", format!("{p50:.2} ms"), p50 < 2.0);
+    clients.close().await;
+    cluster.stop().await;
+    Ok(())
+}
