@@ -2,7 +2,7 @@
 //! each conversation with its partition's position; the asker judges whether that is far enough.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, hash_map::Entry},
     sync::Arc,
     time::Duration,
 };
@@ -114,9 +114,9 @@ async fn positions(
 ) -> Result<HashMap<PartitionId, Position>, sqlx::Error> {
     let mut found = HashMap::new();
     for id in asked.iter().filter_map(|item| item.partition.as_ref()).map(PartitionId::from) {
-        if !found.contains_key(&id) {
-            let (at, _) = write::position(connection, &id).await?;
-            found.insert(id, at);
+        if let Entry::Vacant(place) = found.entry(id) {
+            let (at, _) = write::position(connection, place.key()).await?;
+            place.insert(at);
         }
     }
     Ok(found)
@@ -133,6 +133,8 @@ fn in_chunks<T>(all: &[T], columns: usize) -> impl Iterator<Item = (String, &[T]
     })
 }
 
+type HeaderRow = (Vec<u8>, Vec<u8>, i64, i64, u32, u8);
+
 async fn headers(
     connection: &mut MySqlConnection,
     places: &[Place],
@@ -147,7 +149,7 @@ async fn headers(
         for (tenant, conversation) in chunk {
             query = query.bind(&tenant[..]).bind(&conversation[..]);
         }
-        let rows: Vec<(Vec<u8>, Vec<u8>, i64, i64, u32, u8)> = query.fetch_all(&mut *connection).await?;
+        let rows: Vec<HeaderRow> = query.fetch_all(&mut *connection).await?;
         found.extend(rows.into_iter().map(|(tenant, conversation, head, n, member_count, history)| {
             let row = RebuildRow {
                 head: head.max(0) as u64,
@@ -181,6 +183,7 @@ async fn unsure(connection: &mut MySqlConnection, places: &[Place]) -> Result<Ha
 }
 
 type MemberPlace = (Vec<u8>, Vec<u8>, Vec<u8>);
+type MemberRow = (Vec<u8>, Vec<u8>, Vec<u8>, i64, i64);
 
 async fn members(
     connection: &mut MySqlConnection,
@@ -199,7 +202,7 @@ async fn members(
             query =
                 query.bind(item.tenant.as_bytes()).bind(item.conversation.as_bytes()).bind(user.as_bytes());
         }
-        let rows: Vec<(Vec<u8>, Vec<u8>, Vec<u8>, i64, i64)> = query.fetch_all(&mut *connection).await?;
+        let rows: Vec<MemberRow> = query.fetch_all(&mut *connection).await?;
         found.extend(rows.into_iter().map(|(tenant, conversation, user, from, to)| {
             let member = RebuildMember {
                 user: String::from_utf8_lossy(&user).into_owned(),
