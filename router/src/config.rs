@@ -41,6 +41,10 @@ pub struct Config {
     #[arg(long, env = "LAPWING_INBOUND_BYTES", default_value_t = 256 << 20)]
     pub inbound_bytes: usize,
 
+    /// Conversations in memory, over all partitions: beyond it those that Redis has are loaded again when they are used
+    #[arg(long, env = "LAPWING_CONVERSATION_BYTES", default_value_t = 256 << 20)]
+    pub conversation_bytes: usize,
+
     /// Bytes on their way to Kafka
     #[arg(long, env = "LAPWING_KAFKA_IN_FLIGHT_BYTES", default_value_t = 32 << 20)]
     pub kafka_in_flight_bytes: usize,

@@ -13,6 +13,7 @@ pub mod config;
 mod dispatch;
 mod lanes;
 mod lookup;
+mod memory;
 mod moves;
 mod nodes;
 mod ownership;

@@ -16,7 +16,8 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
 use crate::{
-    admin, admit, answer, apply, config::Config, dispatch, lookup, ownership, sequence, tenants, watermark,
+    admin, admit, answer, apply, config::Config, dispatch, lookup, memory::Memory, ownership, sequence,
+    tenants, watermark,
 };
 
 const REBUILDS: usize = 4;
@@ -32,6 +33,7 @@ pub struct Router {
     pub(crate) producer: Producer,
     pub(crate) views: Views,
     pub(crate) inbound: Arc<Budget>,
+    pub(crate) memory: Arc<Memory>,
     /// Partitions that this router owns or wants.
     pub(crate) partitions: RwLock<HashMap<PartitionId, sequence::Handle>>,
     /// Up to where MySQL has each partition, as last heard.
@@ -120,6 +122,7 @@ pub async fn open(config: Config, context: Context) -> anyhow::Result<Arc<Router
     let (tenants, tenants_stage) = tenants::open();
     let router = Arc::new(Router {
         inbound: Budget::new("router_inbound", config.inbound_bytes),
+        memory: Memory::new(config.conversation_bytes),
         incarnation: lapwing_runtime::time::now_ms(),
         partitions: RwLock::default(),
         persisted: Mutex::default(),

@@ -21,7 +21,8 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::{
-    answer::To, apply, commit, dispatch::Dispatch, moves, produce, router::Router, times::Times, told,
+    answer::To, apply, commit, dispatch::Dispatch, memory::Share, moves, produce, router::Router,
+    times::Times, told,
 };
 
 pub(crate) struct Request {
@@ -119,6 +120,7 @@ pub(crate) fn start(router: &Arc<Router>, id: PartitionId) -> Handle {
         serving_since: None,
         told: (0, Position::default()),
         moving: None,
+        memory: router.memory.share(),
         done: false,
         id,
     };
@@ -154,6 +156,7 @@ struct Owner {
     told: (u64, Position),
     /// The instance to which the commit view is being moved.
     moving: Option<usize>,
+    memory: Share,
     done: bool,
 }
 
@@ -172,6 +175,8 @@ impl Owner {
                 biased;
                 () = stopping.cancelled() => break,
                 _ = ticks.tick() => {
+                    let most = self.memory.tell(self.core.conversations(), self.core.conversation_bytes());
+                    self.core.set_conversation_bytes(most);
                     self.core.tick(now());
                     self.telling.tick(&self.router, &self.id, self.told.1);
                 }

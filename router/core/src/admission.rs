@@ -365,6 +365,7 @@ impl Partition {
             });
             last = Some(record);
         }
+        conversation.reweigh(&mut self.weight);
         if self.lacks(Safeguard::Readback)
             && let Some(record) = last
         {

@@ -150,6 +150,7 @@ impl Partition {
         }
         for conversation in self.conversations.values_mut() {
             conversation.forget_inflight();
+            conversation.reweigh(&mut self.weight);
         }
         // What did not stand before the claim goes through admission again, in its order, before what came later.
         for id in waiting.iter().rev() {
@@ -196,8 +197,9 @@ impl Partition {
         let Unreleased { offset, after, record, entry, since: _ } = read;
         let own = entry.and_then(|id| self.entries.get(&id)).map(|entry| entry.key.clone());
         let key = own.unwrap_or_else(|| self.shared(record::key_of(&record)));
-        let conversation = self.conversation(&key, now.mono);
+        let (conversation, weight) = self.weighed(&key, now.mono);
         conversation.release(offset, &record, entry.is_some());
+        conversation.reweigh(weight);
         let waits = conversation.state_inflight == 0 && !conversation.queue.is_empty();
         self.remember(offset, &record);
         if let Some(event) = event::of_record(&record) {

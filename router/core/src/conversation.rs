@@ -38,13 +38,24 @@ pub(crate) struct Conversation {
     pub(crate) queue: VecDeque<EntryId>,
     /// Offset of the newest released record: memory is ahead of the view until the view passed it.
     pub(crate) newest_offset: Option<u64>,
+    /// Of the newest that changed members.
+    members_offset: Option<u64>,
     pub(crate) persisted: u64,
     /// Changes with each load: a load that was asked under another number is not taken.
     pub(crate) generation: u64,
     pub(crate) last_used: u64,
     /// A hash of its key, kept since each publish needs it.
     pub(crate) bucket: Bucket,
+    text: u32,
+    /// What it was last counted for.
+    counted: u32,
 }
+
+/// Its place in the map (which is two thirds full, about), and two texts with their counts.
+const PLACE: usize = (size_of::<(ConversationKey, Conversation)>() + 1) * 3 / 2 + 2 * 24;
+/// A user in a map, its text not shared with anything.
+const MEMBER: usize = (size_of::<(Arc<str>, Option<Member>)>() + 1) * 8 / 7;
+const NAME: usize = 56;
 
 /// The newest of each part of a header that records told: their number does not matter.
 #[derive(Default)]
@@ -79,7 +90,8 @@ impl Newest {
 impl Conversation {
     pub(crate) fn new(key: &ConversationKey, generation: u64) -> Self {
         let bucket = bucket::bucket_of(key).unwrap_or_default();
-        Self { generation, bucket, ..Self::default() }
+        let text = (key.tenant.len() + key.conversation.len()) as u32;
+        Self { generation, bucket, text, ..Self::default() }
     }
 
     pub(crate) fn head(&self) -> &Header {
@@ -123,9 +135,6 @@ impl Conversation {
         if self.inflight == 0 {
             self.ahead = self.header.clone();
         }
-        if self.state_inflight == 0 {
-            self.ahead_members.clear();
-        }
         record.seq = self.ahead.head + 1;
         record.n = self.ahead.n + u64::from(record.countable);
         self.ahead.fold(record);
@@ -143,18 +152,25 @@ impl Conversation {
         } else {
             self.unloaded.fold(record);
         }
-        self.apply_members(record);
+        if self.apply_members(record) {
+            self.members_offset = Some(offset);
+        }
         self.newest_offset = Some(offset);
         if own {
             self.inflight = self.inflight.saturating_sub(1);
             if changes_state(record) {
                 self.state_inflight = self.state_inflight.saturating_sub(1);
+                if self.state_inflight == 0 {
+                    self.ahead_members = Members::default();
+                }
             }
         }
     }
 
-    fn apply_members(&mut self, record: &Record) {
-        for change in member_changes(record) {
+    fn apply_members(&mut self, record: &Record) -> bool {
+        let changes = member_changes(record);
+        let any = !changes.is_empty();
+        for change in changes {
             match change {
                 MemberChange::Joined { user, from_seq } => {
                     self.left.remove(user);
@@ -169,6 +185,7 @@ impl Conversation {
                 },
             }
         }
+        any
     }
 
     fn look_ahead(&mut self, record: &Record) {
@@ -188,12 +205,47 @@ impl Conversation {
     pub(crate) fn forget_inflight(&mut self) {
         self.inflight = 0;
         self.state_inflight = 0;
-        self.ahead_members.clear();
+        self.ahead_members = Members::default();
     }
 
-    /// Nothing here that the view does not have (R-SEQ-9): behind `acked` it may be dropped and loaded again.
-    pub(crate) fn evictable(&self, acked: u64) -> bool {
-        self.inflight == 0 && self.queue.is_empty() && self.newest_offset.is_none_or(|offset| offset < acked)
+    /// Nothing here that is not `stored` elsewhere (R-SEQ-9): it may be dropped and loaded again.
+    pub(crate) fn evictable(&self, stored: u64) -> bool {
+        self.inflight == 0 && self.queue.is_empty() && self.newest_offset.is_none_or(|offset| offset < stored)
+    }
+
+    /// The same of its members, while it is busy. Some: from which offset on they are known.
+    pub(crate) fn forget_members(&mut self, stored: u64) -> Option<u64> {
+        let begins = self.members_offset.map_or(0, |offset| offset + 1);
+        if self.state_inflight > 0 || !self.queue.is_empty() || begins > stored {
+            return None;
+        }
+        self.members = Members::default();
+        self.left = HashMap::default();
+        Some(begins)
+    }
+
+    pub(crate) fn members_weight(&self) -> usize {
+        let places = self.members.capacity() + self.left.capacity() + self.ahead_members.capacity();
+        let names = self.members.len() + self.left.len() + self.ahead_members.len();
+        places * MEMBER + names * NAME
+    }
+
+    /// What it weighs, about.
+    fn weight(&self) -> usize {
+        PLACE + self.text as usize + self.members_weight()
+    }
+
+    /// After a change: corrects the sum of all.
+    pub(crate) fn reweigh(&mut self, sum: &mut usize) {
+        let now = self.weight();
+        let before = std::mem::replace(&mut self.counted, now as u32);
+        *sum = sum.saturating_add(now).saturating_sub(before as usize);
+    }
+
+    /// Gone out of the sum.
+    pub(crate) fn unweigh(self, sum: &mut usize) {
+        debug_assert_eq!(self.weight(), self.counted as usize, "it changed and was not weighed");
+        *sum = sum.saturating_sub(self.counted as usize);
     }
 }
 

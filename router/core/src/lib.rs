@@ -7,6 +7,7 @@ mod admission;
 mod commit;
 mod conversation;
 mod decide;
+mod memory;
 mod reads;
 
 pub mod assign;

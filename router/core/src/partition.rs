@@ -12,10 +12,10 @@ use lapwing_proto::{
 };
 
 use crate::{
-    Effect, Load, Now, RequestId,
+    Effect, Now, RequestId,
     admission::Entry,
     conversation::{Conversation, EntryId},
-    io::{LookupAnswer, Released},
+    io::Released,
     reads::Reader,
     recent::Recent,
     requests::{Form, Requests, Slot},
@@ -27,7 +27,8 @@ pub struct Options {
     pub router: String,
     /// Publishes and commands in memory, from lookup to release.
     pub max_entries: usize,
-    pub max_conversations: usize,
+    /// What all conversations in memory may weigh; see `set_conversation_bytes`.
+    pub conversation_bytes: usize,
     /// After this without its read-back an own record counts as failed: claim again.
     pub readback_ms: u64,
     pub recent_bytes: usize,
@@ -46,7 +47,7 @@ impl Options {
         Self {
             router: router.into(),
             max_entries: 4096,
-            max_conversations: 50_000,
+            conversation_bytes: 64 << 20,
             readback_ms: 60_000,
             recent_bytes: 16 << 20,
             recent_mids: 16_384,
@@ -70,9 +71,6 @@ pub enum State {
         epoch: u64,
     },
 }
-
-/// Beyond this multiple of `recent_mids` even young ones are forgotten.
-const MIDS_HARD: usize = 8;
 
 /// A produced record that was not read back yet.
 pub(crate) struct InFlight {
@@ -119,7 +117,7 @@ pub struct Partition {
     /// Highest view position ever acknowledged to this owner; cold loads need a view at or past it.
     pub(crate) view_acked: u64,
     /// Whatever stands at or past this offset and was released is in memory; what memory lacks stands before it.
-    begins: u64,
+    pub(crate) begins: u64,
     pub(crate) claims_sent: u32,
     pub(crate) last_claim: u64,
     /// A further claim waits until then: backoff limits only the rate.
@@ -130,6 +128,10 @@ pub struct Partition {
     pub(crate) inflight: VecDeque<InFlight>,
     pub(crate) unreleased: VecDeque<Unreleased>,
     pub(crate) conversations: HashMap<ConversationKey, Conversation>,
+    /// What they weigh together.
+    pub(crate) weight: usize,
+    /// Before then there is hardly more to evict than last time.
+    pub(crate) evict_due: u64,
     pub(crate) entries: HashMap<EntryId, Entry>,
     /// Pending publishes by (tenant, sender, client_mid).
     pub(crate) pending: HashMap<[u8; 16], EntryId>,
@@ -142,7 +144,7 @@ pub struct Partition {
     pub(crate) requests: Requests,
     pub(crate) recent: Recent,
     pub(crate) effects: VecDeque<Effect>,
-    next_id: u64,
+    pub(crate) next_id: u64,
 }
 
 impl Partition {
@@ -168,6 +170,8 @@ impl Partition {
             inflight: VecDeque::new(),
             unreleased: VecDeque::new(),
             conversations: HashMap::new(),
+            weight: 0,
+            evict_due: 0,
             entries: HashMap::new(),
             pending: HashMap::new(),
             stored: HashMap::new(),
@@ -315,78 +319,12 @@ impl Partition {
         }
         self.recent.shrink(self.view_acked);
         self.forget_mids(now);
-        self.shrink();
-    }
-
-    fn forget_mids(&mut self, now: Now) {
-        let surplus = self.stored_order.len() > self.options.recent_mids;
-        // A window that was asked is right up to where the view stood then: what came later has to stay until it is used.
-        let asked = self.entries.values().filter(|_| surplus).map(|entry| entry.asked_at).min();
-        let safe = asked.map_or(self.view_acked, |asked| asked.min(self.view_acked));
-        while self.stored_order.len() > self.options.recent_mids {
-            let few = self.stored_order.len() <= self.options.recent_mids * MIDS_HARD;
-            let young = |mid: &[u8; 16]| {
-                self.stored.get(mid).is_some_and(|of| of.sent_at_ms + self.options.mids_ms > now.wall)
-            };
-            match self.stored_order.front() {
-                Some((offset, mid)) if *offset < safe && !(few && young(mid)) => {
-                    if let Some(entry) = self.stored.remove(mid) {
-                        self.forgotten = self.forgotten.max(entry.sent_at_ms);
-                    }
-                    self.stored_order.pop_front();
-                }
-                _ => break,
-            }
-        }
-    }
-
-    /// Where cold loads are served from, at least.
-    pub(crate) fn lowest(&self) -> u64 {
-        if self.lacks(Safeguard::ColdCheck) { 0 } else { self.view_acked }
-    }
-
-    fn shrink(&mut self) {
-        if self.conversations.len() <= self.options.max_conversations {
-            return;
-        }
-        let asked: std::collections::HashSet<_> =
-            self.lookups.values().map(|asked| asked.key.clone()).collect();
-        let mut idle: Vec<_> = self
-            .conversations
-            .iter()
-            .filter(|(key, conversation)| match self.options.without {
-                Some(Safeguard::Evict) => true,
-                Some(Safeguard::ColdSince) => conversation.evictable(self.view_acked),
-                _ => conversation.evictable(self.view_acked) && !asked.contains(*key),
-            })
-            .map(|(key, conversation)| ((conversation.last_used, conversation.generation), key.clone()))
-            .collect();
-        idle.sort_unstable_by_key(|(age, _)| *age);
-        let surplus = self.conversations.len() - self.options.max_conversations * 9 / 10;
-        for (_, key) in idle.into_iter().take(surplus) {
-            let newest = self.conversations.remove(&key).and_then(|of| of.newest_offset);
-            self.begins = self.begins.max(newest.map_or(0, |newest| newest + 1));
-        }
+        self.evict(now);
     }
 
     pub(crate) fn fresh_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
-    }
-
-    pub(crate) fn conversation(&mut self, key: &ConversationKey, now: u64) -> &mut Conversation {
-        let next_id = &mut self.next_id;
-        let conversation = self.conversations.entry(key.clone()).or_insert_with(|| {
-            *next_id += 1;
-            Conversation::new(key, *next_id)
-        });
-        conversation.last_used = now;
-        conversation
-    }
-
-    /// The same key, sharing its text with everything else that is kept of this conversation.
-    pub(crate) fn shared(&self, key: ConversationKey) -> ConversationKey {
-        self.conversations.get_key_value(&key).map_or(key, |(known, _)| known.clone())
     }
 
     pub(crate) fn open(&mut self, request: RequestId, form: Form, slots: usize) {
@@ -398,28 +336,6 @@ impl Partition {
     pub(crate) fn answer(&mut self, request: RequestId, slot: usize, value: Slot) {
         if let Some(reply) = self.requests.fill(request, slot, value) {
             self.effects.push_back(Effect::Reply { request, reply });
-        }
-    }
-
-    /// The views' answer to a lookup.
-    pub fn looked_up(&mut self, answer: LookupAnswer, now: Now) {
-        let Some(asked) = self.lookups.remove(&answer.ticket) else { return };
-        let cold_since = self.lacks(Safeguard::ColdSince);
-        // MySQL may be behind what was evicted, or behind where this owner began.
-        let late = |at: u64| at < self.begins && !self.lacks(Safeguard::Behind);
-        let answer = match answer.load {
-            Load::Persisted(at, _) if late(at) => LookupAnswer { load: Load::Unavailable, ..answer },
-            _ => answer,
-        };
-        if let Load::Found(loaded) | Load::Persisted(_, loaded) = &answer.load
-            && let Some(conversation) = self.conversations.get_mut(&asked.key)
-            && (conversation.generation == asked.generation || cold_since)
-        {
-            conversation.load(loaded, &asked.users);
-        }
-        match asked.asker {
-            Asker::Entry(entry) => self.entry_looked_up(entry, &answer, now),
-            Asker::Reader(reader) => self.read_ready(&asked.key, reader, now),
         }
     }
 

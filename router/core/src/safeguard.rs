@@ -29,6 +29,8 @@ pub enum Safeguard {
     AckedForward,
     /// A load from MySQL needs a position at or past where memory begins.
     Behind,
+    /// What was evicted because MySQL had it is not loaded from a view that does not have it yet.
+    Begins,
     /// A load from MySQL says nothing of the dedupe window.
     NoWindow,
     /// Only what the view has, without anything pending, is evicted.
@@ -41,7 +43,7 @@ pub enum Safeguard {
     Pending,
 }
 
-pub const SAFEGUARDS: [Safeguard; 16] = [
+pub const SAFEGUARDS: [Safeguard; 17] = [
     Safeguard::Void,
     Safeguard::Hole,
     Safeguard::Fold,
@@ -53,6 +55,7 @@ pub const SAFEGUARDS: [Safeguard; 16] = [
     Safeguard::ColdSince,
     Safeguard::AckedForward,
     Safeguard::Behind,
+    Safeguard::Begins,
     Safeguard::NoWindow,
     Safeguard::Evict,
     Safeguard::Nonce,

@@ -47,6 +47,9 @@ pub const REPLAYED_TOTAL: &str = "lapwing_replayed_total";
 /// Bytes in use of a Redis instance, and which part of its maxmemory that is (0: no limit), by `instance`.
 pub const REDIS_MEMORY: &str = "lapwing_redis_memory_bytes";
 pub const REDIS_FILLED: &str = "lapwing_redis_filled_ratio";
+/// What a router holds in memory, over all its partitions.
+pub const CONVERSATIONS: &str = "lapwing_conversations";
+pub const CONVERSATION_BYTES: &str = "lapwing_conversation_bytes";
 /// Publishes whose `cmidown` check was skipped (Redis slow or down).
 pub const CMIDOWN_SKIPPED_TOTAL: &str = "lapwing_cmidown_skipped_total";
 /// Labels check; 1 = well, 0 = not.

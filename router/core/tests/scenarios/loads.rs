@@ -6,7 +6,7 @@ use lapwing_router_core::{Load, Loaded, Options, Own};
 use crate::rig::{Rig, Told, key, refused};
 
 fn small() -> Rig {
-    let mut rig = Rig::idle(Options { max_conversations: 1, recent_mids: 0, ..Options::new("r7") });
+    let mut rig = Rig::idle(Options { conversation_bytes: 0, recent_mids: 0, ..Options::new("r7") });
     rig.take_over();
     rig.settle();
     for group in ["grp.a", "grp.b"] {

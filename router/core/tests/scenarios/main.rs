@@ -5,6 +5,7 @@ mod claims;
 mod dedupe;
 mod loads;
 mod members;
+mod memory;
 mod order;
 mod persisted;
 mod reads;

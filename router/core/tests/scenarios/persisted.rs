@@ -54,7 +54,7 @@ fn mysql_behind_the_beginning_of_memory_says_nothing() {
 
 #[test]
 fn an_eviction_moves_the_beginning_of_memory_forward() {
-    let mut rig = new_owner(Options { max_conversations: 0, ..Options::new("r7") });
+    let mut rig = new_owner(Options { conversation_bytes: 0, ..Options::new("r7") });
     let warm = rig.publish("grp.g", "alice", "m1");
     rig.answer_lookups_with(mysql(6, 5));
     rig.settle();

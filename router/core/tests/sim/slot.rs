@@ -41,9 +41,12 @@ pub(crate) struct Replay {
     section: Option<(Position, Vec<Op>)>,
 }
 
+/// About what one weighs.
+const CONVERSATION: usize = 1200;
+
 fn options(router: usize, plan: &Plan, broken: Option<Break>) -> Options {
     Options {
-        max_conversations: if plan.wide { 1 } else { 2 },
+        conversation_bytes: if plan.wide { 0 } else { 2 * CONVERSATION },
         recent_mids: 3,
         recent_bytes: 600,
         readback_ms: 300 * plan.step_ms,
