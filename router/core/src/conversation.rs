@@ -51,11 +51,13 @@ pub(crate) struct Conversation {
     counted: u32,
 }
 
-/// Its place in the map (which is two thirds full, about), and two texts with their counts.
-const PLACE: usize = (size_of::<(ConversationKey, Conversation)>() + 1) * 3 / 2 + 2 * 24;
-/// A user in a map, its text not shared with anything.
-const MEMBER: usize = (size_of::<(Arc<str>, Option<Member>)>() + 1) * 8 / 7;
-const NAME: usize = 56;
+/// It, as allocators round it up, its place in the map (which is two thirds full, about), and two texts with their counts.
+const PLACE: usize = size_of::<Conversation>().next_multiple_of(64)
+    + (size_of::<(ConversationKey, Box<Conversation>)>() + 1) * 3 / 2
+    + 2 * 24;
+/// A user's place in a map, and its text, which is shared with nothing.
+const MEMBER: usize = size_of::<(Arc<str>, Option<Member>)>() + 1;
+const NAME: usize = 64;
 
 /// The newest of each part of a header that records told: their number does not matter.
 #[derive(Default)]
@@ -225,9 +227,14 @@ impl Conversation {
     }
 
     pub(crate) fn members_weight(&self) -> usize {
-        let places = self.members.capacity() + self.left.capacity() + self.ahead_members.capacity();
-        let names = self.members.len() + self.left.len() + self.ahead_members.len();
-        places * MEMBER + names * NAME
+        let maps = [
+            (self.members.capacity(), self.members.len()),
+            (self.left.capacity(), self.left.len()),
+            (self.ahead_members.capacity(), self.ahead_members.len()),
+        ];
+        let places =
+            |capacity: usize| if capacity == 0 { 0 } else { (capacity * 8 / 7 + 1).next_power_of_two() };
+        maps.iter().map(|(capacity, names)| places(*capacity) * MEMBER + names * NAME).sum()
     }
 
     /// What it weighs, about.

@@ -41,7 +41,7 @@ impl Partition {
         let (next_id, weight) = (&mut self.next_id, &mut self.weight);
         let conversation = self.conversations.entry(key.clone()).or_insert_with(|| {
             *next_id += 1;
-            let mut fresh = Conversation::new(key, *next_id);
+            let mut fresh = Box::new(Conversation::new(key, *next_id));
             fresh.reweigh(weight);
             fresh
         });

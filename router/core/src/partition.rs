@@ -127,7 +127,8 @@ pub struct Partition {
     pub(crate) isolated: bool,
     pub(crate) inflight: VecDeque<InFlight>,
     pub(crate) unreleased: VecDeque<Unreleased>,
-    pub(crate) conversations: HashMap<ConversationKey, Conversation>,
+    /// Boxed: half of a map's places are empty after it grew.
+    pub(crate) conversations: HashMap<ConversationKey, Box<Conversation>>,
     /// What they weigh together.
     pub(crate) weight: usize,
     /// Before then there is hardly more to evict than last time.

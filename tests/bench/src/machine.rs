@@ -15,6 +15,16 @@ pub(crate) fn cpu(pid: u32) -> f64 {
     read().unwrap_or_default()
 }
 
+/// Bytes of a process that are in memory.
+pub(crate) fn resident(pid: u32) -> u64 {
+    let read = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    read().unwrap_or_default() * 1024
+}
+
 /// CPU seconds that all cores were busy since the start of the machine: with those of the own processes it tells how much was
 /// taken by others.
 pub(crate) fn busy() -> f64 {

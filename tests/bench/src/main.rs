@@ -6,6 +6,7 @@ mod commit;
 mod feed;
 mod kafka;
 mod machine;
+mod memory;
 mod report;
 mod sample;
 mod servers;
@@ -36,6 +37,8 @@ enum Command {
     Commit(commit::Arguments),
     /// rdkafka and rskafka as producers and as readers
     Kafka(kafka::Arguments),
+    /// Bytes of a conversation in a router's memory, idle and active
+    Memory(memory::Arguments),
     /// A router with its feeder, as `commit` starts it
     #[command(hide = true)]
     Feed,
@@ -61,6 +64,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
             Command::Apply(arguments) => apply::run(arguments).await,
             Command::Commit(arguments) => commit::run(arguments).await,
             Command::Kafka(arguments) => kafka::run(arguments).await,
+            Command::Memory(arguments) => memory::run(arguments).await,
             Command::Feed => unreachable!("it has a runtime of its own"),
         }
     });
