@@ -70,10 +70,7 @@ impl Views {
         let (header, persisted_seq) = value::header(&fields[1..6]).ok_or_else(form)?;
         let member = value::member(&fields[6]).ok_or_else(form)?;
         let lowest = value::number(&fields[7]).ok_or_else(form)?;
-        let mut events = fields[8..].to_vec();
-        if ask.newest {
-            events.reverse();
-        }
+        let events = fields[8..].to_vec();
         Ok(HotPage { header, persisted_seq, member, lowest, events })
     }
 
