@@ -129,14 +129,15 @@ impl Views {
                 begin(keys::members(*bucket, key), "X", 0);
             }
             Op::Persisted { key, bucket, seq, trim_to } => {
-                begin(keys::head(*bucket, key), "M", 1);
-                args.number(*seq);
+                // First, since Redis without memory decides at a script's first write: one that frees memory gets through.
                 if *trim_to > 0 {
-                    keys.push(keys::hot(*bucket, key));
-                    args.push("T");
-                    args.number(1);
+                    begin(keys::hot(*bucket, key), "T", 1);
                     args.number(*trim_to);
                 }
+                keys.push(keys::head(*bucket, key));
+                args.push("M");
+                args.number(1);
+                args.number(*seq);
             }
             Op::UserJoined { tenant, user, conversation, member } => {
                 begin(keys::convs(tenant, user), "S", 2);

@@ -15,6 +15,8 @@ type Place = (usize, PartitionId, Family);
 #[derive(Default)]
 pub(crate) struct Memory {
     pieces: BTreeMap<Place, Piece>,
+    /// Where a reader has found markers.
+    moved: HashMap<PartitionId, usize>,
     placed: HashMap<(usize, PartitionId), u64>,
     right: HashMap<(PartitionId, Family), u64>,
     owners: Owners,
@@ -51,10 +53,11 @@ impl Store for Memory {
     async fn page(&mut self, ask: PageAsk<'_>) -> Option<HotPage> {
         let id = id_of(ask.key);
         let lowest = self.lowest(&id, Family::Commit);
-        let instance = match self.found(&id, 0).await.at {
-            Applied::Moved(to) => INSTANCES.iter().position(|name| *name == to)?,
-            _ => 0,
-        };
+        let mut instance = self.moved.get(&id).copied().unwrap_or_default();
+        if let Applied::Moved(to) = self.found(&id, instance).await.at {
+            instance = INSTANCES.iter().position(|name| *name == to)?;
+            self.moved.insert(id.clone(), instance);
+        }
         self.commit(&id, instance).page(ask, lowest)
     }
 
