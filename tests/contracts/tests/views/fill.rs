@@ -25,9 +25,6 @@ pub(crate) async fn a_rebuild_is_taken_by_its_token_alone(store: &mut impl Store
         assert_eq!(take(store, say(late, 8)).await, Applied::At(Some(at(60))));
     }
     assert_eq!(load(store, ask_load(&of, 60, &[], None)).await.unwrap().header.head, 6);
-    // The token went with the end.
-    store.clear(&id_of(&of), 0).await;
-    assert_eq!(take(store, say(Expect::Rebuild(two()), 9)).await, Applied::At(None));
 }
 
 pub(crate) async fn a_rebuild_replaces_what_is_left_of_an_earlier_view(store: &mut impl Store) {

@@ -93,7 +93,7 @@ impl Play {
             2 => ops.push(persisted(key, seq, seq.saturating_sub(self.random.random_range(0..5)))),
             3 => ops.push(Op::Told { at: at(seq) }),
             4..7 => ops.push(joined(key, user, seq)),
-            7..9 => ops.push(left(key, user, seq)),
+            7..10 => ops.push(left(key, user, seq)),
             10 => ops.push(Op::Head {
                 key: key.clone(),
                 bucket: bucket_of(key).unwrap(),

@@ -9,7 +9,7 @@ use lapwing_views::{Applied, Expect, OwnItem, Owned, PageAsk, UserConversation};
 
 use crate::store::{
     NOW, PARTITIONS, START, Store, WINDOW_MS, ask_load, at, events, head, hot, id_of, joined, key, left,
-    load, mid, newest, persisted, section, step, take, window,
+    load, mid, newest, persisted, reset, section, step, take, window,
 };
 
 pub(crate) async fn a_load_says_nothing_below_the_lowest_position(store: &mut impl Store) {
@@ -112,16 +112,21 @@ pub(crate) async fn a_page_has_what_was_asked_for(store: &mut impl Store) {
 
 pub(crate) async fn what_is_persisted_only_grows_and_trims(store: &mut impl Store) {
     let (of, other) = (key("grp.a"), key("grp.b"));
-    take(store, step(&of, 0, 5, (1..=6).map(|seq| hot(&of, seq)).chain([head(&of, 6)]).collect())).await;
+    take(store, step(&of, 0, 5, (1..7).map(|seq| hot(&of, seq)).chain([head(&of, 6)]).collect())).await;
     let next = if id_of(&of) == id_of(&other) { 5 } else { 0 };
     take(store, step(&other, next, 6, vec![hot(&other, 1)])).await;
-    for (seq, trim_to, persisted_to, left) in
-        [(3, 0, 3, 1..=6), (2, 1, 3, 2..=6), (5, 4, 5, 5..=6), (6, 9, 6, 7..=6)]
-    {
+    for (seq, trim_to, persisted_to, left) in [
+        (3, 0, 3, 1..7),
+        (2, 1, 3, 2..7),
+        (5, 4, 5, 5..7),
+        (6, 9, 6, 7..7),
+        (10, 0, 10, 7..7),
+        (9, 0, 10, 7..7),
+    ] {
         take(store, section(&id_of(&of), Family::Commit, Expect::Any, vec![persisted(&of, seq, trim_to)]))
             .await;
         let page = store.page(newest(&of)).await.unwrap();
-        let lowest = if left.is_empty() { 0 } else { *left.start() };
+        let lowest = if left.is_empty() { 0 } else { left.start };
         assert_eq!((page.persisted_seq, page.lowest, page.events), (persisted_to, lowest, events(&of, left)));
         assert_eq!(load(store, ask_load(&of, 0, &[], None)).await.unwrap().persisted, persisted_to);
     }
@@ -131,6 +136,9 @@ pub(crate) async fn what_is_persisted_only_grows_and_trims(store: &mut impl Stor
     let ops = vec![hot(&of, 7), hot(&of, 8), persisted(&of, 8, 7), hot(&of, 9), head(&of, 9)];
     assert_eq!(take(store, step(&of, from, 9, ops)).await, Applied::Ok);
     assert_eq!(window(store, &of).await, events(&of, [8, 9]));
+    let ops = vec![hot(&of, 10), persisted(&of, 10, 9), reset(&of), hot(&of, 11)];
+    assert_eq!(take(store, step(&of, 9, 11, ops)).await, Applied::Ok);
+    assert_eq!(window(store, &of).await, events(&of, [11]), "nothing overtakes on its key");
 }
 
 async fn begin_users(store: &mut impl Store, except: Option<&PartitionId>) {
