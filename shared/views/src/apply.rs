@@ -5,7 +5,10 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use futures::future::try_join_all;
 use lapwing_links::redis::Script;
-use lapwing_model::{Op, PartitionId, Position, view::SLICE_MS};
+use lapwing_model::{
+    Op, PartitionId, Position,
+    view::{Applied, Expect, SLICE_MS},
+};
 
 use crate::{Piece, TIMEOUT, ViewError, Views, keys, merge, value, words::Words};
 
@@ -20,43 +23,15 @@ pub struct Section {
     pub ops: Vec<Op>,
 }
 
-/// On what condition a section is applied, and where the view stands then.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Expect {
-    /// The view stands at the first and moves to the second.
-    Move(Position, Position),
-    /// Whatever its position, which stays: for maxima from elsewhere (cursors, persisted seqs).
-    Any,
-    /// It has no position. From here on it takes the rebuild of this token alone.
-    Begin(String),
-    /// It has no position, and this rebuild is the one that fills it.
-    Rebuild(String),
-    /// As before, and it has this position now.
-    End(String, Position),
-    /// The view stands there; from now on it is on the instance of this name.
-    Leave(Position, String),
-}
-
-impl Expect {
-    fn words(&self) -> (String, String) {
-        match self {
-            Self::Move(from, to) => (from.encode(), to.encode()),
-            Self::Any => ("*".to_owned(), String::new()),
-            Self::Begin(token) => (format!("!{token}"), "begin".to_owned()),
-            Self::Rebuild(token) => (format!("!{token}"), String::new()),
-            Self::End(token, at) => (format!("!{token}"), at.encode()),
-            Self::Leave(at, to) => (at.encode(), format!("@{to}")),
-        }
+fn words(expect: &Expect) -> (String, String) {
+    match expect {
+        Expect::Move(from, to) => (from.encode(), to.encode()),
+        Expect::Any => ("*".to_owned(), String::new()),
+        Expect::Begin(token) => (format!("!{token}"), "begin".to_owned()),
+        Expect::Rebuild(token) => (format!("!{token}"), String::new()),
+        Expect::End(token, at) => (format!("!{token}"), at.encode()),
+        Expect::Leave(at, to) => (at.encode(), format!("@{to}")),
     }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Applied {
-    Ok,
-    /// Nothing was changed: the view stands here (None = it has no position).
-    At(Option<Position>),
-    /// Nothing was changed: it is on the instance of this name.
-    Moved(String),
 }
 
 const NOWHERE: Position = Position { offset: u64::MAX >> 1, epoch: -2, index: 0 };
@@ -84,7 +59,7 @@ impl Views {
         let (mut keys, mut args) = (Words::default(), Words::default());
         for section in sections {
             keys.push(keys::applied(&section.id, &section.piece));
-            let (expected, new) = section.expect.words();
+            let (expected, new) = words(&section.expect);
             args.push("P");
             args.push(expected);
             args.push(new);

@@ -53,18 +53,19 @@ pub(crate) fn groups(ops: &[Op]) -> Vec<Vec<&Op>> {
     groups
 }
 
-/// The events of a group are told by their first seq alone; none is parted from the head behind it.
+/// A conversation's events go on from seq to seq, each with its head behind it; anything else is told on its own.
 fn takes(group: &[&Op], op: &Op) -> bool {
-    let seq = match op {
-        Op::Head { .. } => return true,
-        Op::Hot { seq, .. } => *seq,
+    let at = match group.last() {
+        Some(Op::Hot { seq, .. }) => *seq,
+        Some(Op::Head { head, .. }) if matches!(group.first(), Some(Op::Hot { .. })) => *head,
+        Some(Op::Head { .. }) => return false,
         _ => return group.len() < MOST,
     };
-    let last = group.iter().rev().find_map(|op| match op {
-        Op::Hot { seq, .. } => Some(*seq),
-        _ => None,
-    });
-    group.len() < MOST && last.is_none_or(|last| seq == last + 1)
+    match op {
+        Op::Head { head, .. } => *head == at,
+        Op::Hot { seq, .. } => *seq == at + 1 && group.len() < MOST,
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -113,7 +114,9 @@ mod tests {
     fn a_group_ends_where_a_command_would_become_too_long() {
         let ops: Vec<Op> = (1..=600).flat_map(|seq| [hot("grp.a", seq), head("grp.a", seq)]).collect();
         assert_eq!(groups(&ops).iter().map(Vec::len).collect::<Vec<_>>(), [500, 500, 200]);
-        let odd = [&[head("grp.a", 0)], &ops[..]].concat();
+        let odd = [&[hot("grp.a", 0)], &ops[..]].concat();
         assert_eq!(groups(&odd).iter().map(Vec::len).collect::<Vec<_>>(), [501, 500, 200]);
+        let jumps = [head("grp.a", 7), hot("grp.a", 1), head("grp.a", 2), hot("grp.a", 4)];
+        assert_eq!(groups(&jumps).len(), 4);
     }
 }

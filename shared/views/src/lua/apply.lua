@@ -30,6 +30,8 @@ local run = {
       if beyond > 0 then redis.call('LTRIM', hot, 0, -beyond - 1) end
       if beyond < 0 then redis.call('UNLINK', hot) end
       redis.call('RPUSH', hot, unpack(ARGV, i + 5, j))
+    elseif redis.call('HGET', head, 'h') ~= ARGV[i] then
+      redis.call('UNLINK', hot)
     end
     if ARGV[i + 1] ~= '' then redis.call('HSET', head, 'h', ARGV[i], 'n', ARGV[i + 1])
     else redis.call('HSET', head, 'h', ARGV[i]) end
@@ -49,13 +51,13 @@ local run = {
   -- keys: head, hot; persisted seq, the last seq that leaves the hot window
   M = function(key, i)
     local head, hot = KEYS[key], KEYS[key + 1]
-    local of = redis.call('HMGET', head, 'p', 'h')
-    if tonumber(of[1] or '-1') < tonumber(ARGV[i]) then redis.call('HSET', head, 'p', ARGV[i]) end
-    local trim = tonumber(ARGV[i + 1])
+    local of, trim = redis.call('HMGET', head, 'p', 'h'), tonumber(ARGV[i + 1])
+    -- First, since Redis without memory decides at a script's first write: one that frees memory gets through.
     if trim > 0 then
       local before = tonumber(of[2] or '0') - redis.call('LLEN', hot)
       if trim > before then redis.call('LTRIM', hot, trim - before, -1) end
     end
+    if tonumber(of[1] or '-1') < tonumber(ARGV[i]) then redis.call('HSET', head, 'p', ARGV[i]) end
   end,
   W = function(key, i)
     local at = ARGV[i]
