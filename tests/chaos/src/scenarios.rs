@@ -7,6 +7,7 @@ mod links;
 mod nats;
 mod pauses;
 mod persister;
+mod receipts;
 mod redis;
 mod router;
 mod tour;
@@ -40,9 +41,10 @@ impl Scenario {
 
 /// In the order in which `all` plays them.
 pub fn all() -> Vec<&'static Scenario> {
-    let families: [&'static [Scenario]; 10] = [
+    let families: [&'static [Scenario]; 11] = [
         &tour::SCENARIOS,
         &router::SCENARIOS,
+        &receipts::SCENARIOS,
         &redis::SCENARIOS,
         &kafka::SCENARIOS,
         &nats::SCENARIOS,
