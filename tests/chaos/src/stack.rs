@@ -3,6 +3,7 @@
 use anyhow::Context;
 use lapwing_servers::{
     Cluster, Infra, InfraOptions, Options, install, kafka::Brokers, ports, proxy::Proxy, redis::Redis,
+    small_disk::SmallDisk,
 };
 
 /// What a scenario's stack has beside two gateways and two persisters.
@@ -16,12 +17,23 @@ pub struct Stack {
     pub named_kafka: bool,
     /// Services reach all four servers by way of proxies, Kafka's own address among them.
     pub linked: bool,
+    /// Kafka's data is on a disk that can be filled.
+    pub small_disk: bool,
 }
 
 impl Stack {
-    pub(crate) const PLAIN: Self =
-        Self { routers: 2, brokers: Brokers::One, replica: false, named_kafka: false, linked: false };
+    pub(crate) const PLAIN: Self = Self {
+        routers: 2,
+        brokers: Brokers::One,
+        replica: false,
+        named_kafka: false,
+        linked: false,
+        small_disk: false,
+    };
 }
+
+/// Many times what a scenario writes.
+const DISK_MIB: u32 = 256;
 
 /// The other Redis, and the ways to both.
 pub(crate) struct Replica {
@@ -41,6 +53,8 @@ pub(crate) struct Links {
 }
 
 pub(crate) struct Parts {
+    /// Before the cluster, whose folder it is mounted in.
+    pub(crate) disk: Option<SmallDisk>,
     pub(crate) cluster: Cluster,
     pub(crate) replica: Option<Replica>,
     pub(crate) kafka: Option<Proxy>,
@@ -50,6 +64,7 @@ pub(crate) struct Parts {
 pub(crate) async fn start(stack: Stack) -> anyhow::Result<Parts> {
     let infra = InfraOptions { brokers: stack.brokers, ..InfraOptions::default() };
     let mut infra = Infra::prepare(infra).await?;
+    let disk = if stack.small_disk { Some(SmallDisk::under(&infra.kafka().data(), DISK_MIB)?) } else { None };
     let mut env = Vec::new();
     let links = if stack.linked { Some(links(&mut infra, &mut env).await?) } else { None };
     infra.start_all().await?;
@@ -71,7 +86,7 @@ pub(crate) async fn start(stack: Stack) -> anyhow::Result<Parts> {
     let cluster = Cluster::with_infra(infra, &options)?;
     cluster.start_services().await.context("the private stack")?;
     cluster.state().save(&cluster.infra().folder().join("state.json"))?;
-    Ok(Parts { cluster, replica, kafka, links })
+    Ok(Parts { disk, cluster, replica, kafka, links })
 }
 
 async fn links(infra: &mut Infra, env: &mut Vec<(String, String)>) -> anyhow::Result<Links> {

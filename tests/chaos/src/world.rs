@@ -8,7 +8,7 @@ use std::{
 use anyhow::Context;
 use lapwing_loadtest::drive::Load;
 use lapwing_runtime::fail_point;
-use lapwing_servers::{Cluster, Managed, http, proxy::Proxy, services::Service};
+use lapwing_servers::{Cluster, Managed, http, proxy::Proxy, services::Service, small_disk::SmallDisk};
 use parking_lot::Mutex;
 
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
 };
 
 pub(crate) struct World {
+    pub(crate) disk: Option<SmallDisk>,
     pub(crate) cluster: Cluster,
     pub(crate) replica: Option<Replica>,
     pub(crate) kafka: Option<Proxy>,
@@ -42,8 +43,8 @@ impl World {
         lines: Arc<Mutex<Vec<Line>>>,
         quick: bool,
     ) -> Self {
-        let Parts { cluster, replica, kafka, links } = parts;
-        Self { cluster, replica, kafka, links, load, journal, lines, quick }
+        let Parts { disk, cluster, replica, kafka, links } = parts;
+        Self { disk, cluster, replica, kafka, links, load, journal, lines, quick }
     }
 
     /// Waits for many publishes in flight, does it, tells it.
