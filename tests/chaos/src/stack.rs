@@ -6,6 +6,8 @@ use lapwing_servers::{
     small_disk::SmallDisk,
 };
 
+use crate::population::Population;
+
 /// What a scenario's stack has beside two gateways and two persisters.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Stack {
@@ -19,6 +21,8 @@ pub struct Stack {
     pub linked: bool,
     /// Kafka's data is on a disk that can be filled.
     pub small_disk: bool,
+    /// That are there before the load, of a tenant of their own; a second, empty Redis stands beside the first.
+    pub conversations: u64,
 }
 
 impl Stack {
@@ -29,6 +33,7 @@ impl Stack {
         named_kafka: false,
         linked: false,
         small_disk: false,
+        conversations: 0,
     };
 }
 
@@ -55,6 +60,8 @@ pub(crate) struct Links {
 pub(crate) struct Parts {
     /// Before the cluster, whose folder it is mounted in.
     pub(crate) disk: Option<SmallDisk>,
+    pub(crate) population: Option<Population>,
+    pub(crate) second: Option<Redis>,
     pub(crate) cluster: Cluster,
     pub(crate) replica: Option<Replica>,
     pub(crate) kafka: Option<Proxy>,
@@ -68,6 +75,7 @@ pub(crate) async fn start(stack: Stack) -> anyhow::Result<Parts> {
     let mut env = Vec::new();
     let links = if stack.linked { Some(links(&mut infra, &mut env).await?) } else { None };
     infra.start_all().await?;
+    let second = if stack.conversations > 0 { Some(second(&infra, &mut env).await?) } else { None };
     let replica = if stack.replica { Some(replica(&infra, &mut env).await?) } else { None };
     let kafka = if stack.named_kafka {
         let proxy = Proxy::start(&infra.kafka().address()).await?;
@@ -86,7 +94,11 @@ pub(crate) async fn start(stack: Stack) -> anyhow::Result<Parts> {
     let cluster = Cluster::with_infra(infra, &options)?;
     cluster.start_services().await.context("the private stack")?;
     cluster.state().save(&cluster.infra().folder().join("state.json"))?;
-    Ok(Parts { disk, cluster, replica, kafka, links })
+    let population = match stack.conversations {
+        0 => None,
+        many => Some(Population::make(&cluster, many).await.context("the population")?),
+    };
+    Ok(Parts { disk, population, second, cluster, replica, kafka, links })
 }
 
 async fn links(infra: &mut Infra, env: &mut Vec<(String, String)>) -> anyhow::Result<Links> {
@@ -105,6 +117,20 @@ async fn links(infra: &mut Infra, env: &mut Vec<(String, String)>) -> anyhow::Re
     ];
     env.extend(urls.map(|(key, url)| (key.to_owned(), url)));
     Ok(links)
+}
+
+async fn second(infra: &Infra, env: &mut Vec<(String, String)>) -> anyhow::Result<Redis> {
+    let tools = install::ensure().await?;
+    let redis = Redis::prepare(&tools, &infra.folder().join("redis-two"), ports::any()?, false)?;
+    redis.start().await.context("the second Redis")?;
+    let urls = format!("one={} two={}", infra.redis().url(), redis.url());
+    let all = [
+        ("LAPWING_REDIS_URL", urls.as_str()),
+        ("LAPWING_REDIS_BUCKETS", "0-255=one"),
+        ("LAPWING_REDIS_USERS", "0-63=one"),
+    ];
+    env.extend(all.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    Ok(redis)
 }
 
 async fn replica(infra: &Infra, env: &mut Vec<(String, String)>) -> anyhow::Result<Replica> {
