@@ -14,6 +14,7 @@ use lapwing_runtime::{OnError, Tasks, fail_point};
 use crate::{
     commit::decode,
     dispatch::{Dispatch, HEARD},
+    rebuild,
     router::Router,
 };
 
@@ -23,6 +24,8 @@ const GRACE: Duration = HEARD.saturating_add(Duration::from_secs(2));
 /// A catch-up may take long; later marks say more than those that found no place.
 const MARKS: usize = 4096;
 const PAUSE: Duration = Duration::from_millis(200);
+/// With Redis what was told is forgotten, too: then the receipts of the last minutes are told once more.
+const FORGOTTEN: Duration = Duration::from_secs(120);
 
 /// Marks that were told and are not kept as told yet.
 #[derive(Default)]
@@ -63,7 +66,7 @@ impl Telling {
     }
 }
 
-/// A tenure begins at `from`; nothing is known only where no owner ever was, or with a view that lost everything.
+/// A tenure begins at `from`. `told` is not known where no owner ever was, without Redis, or with a Redis that lost everything.
 pub(crate) fn start(
     router: &Arc<Router>,
     tasks: &Tasks,
@@ -72,30 +75,38 @@ pub(crate) fn start(
     from: Position,
 ) -> Telling {
     let mut telling = Telling::default();
-    match told {
-        None => router.apply.ops(id, Family::Commit, vec![Op::Told { at: from }]),
-        Some(told) if told.offset < from.offset => {
-            let end = telling.caught_up.insert(Arc::default()).clone();
-            let (router, of, stop) = (router.clone(), id.clone(), tasks.stopping());
-            tasks.spawn(format!("receipts {id}"), OnError::Log, async move {
-                tokio::select! {
-                    // The next owner begins where this one did.
-                    () = stop.cancelled() => {}
-                    () = catch_up(router, of, told, from) => end.set(Instant::now()).unwrap_or_default(),
-                }
-            });
-        }
-        Some(_) => {}
+    if told.map_or(0, |told| told.offset) < from.offset {
+        let end = telling.caught_up.insert(Arc::default()).clone();
+        let (router, of, stop) = (router.clone(), id.clone(), tasks.stopping());
+        tasks.spawn(format!("receipts {id}"), OnError::Log, async move {
+            tokio::select! {
+                // The next owner begins where this one did.
+                () = stop.cancelled() => {}
+                () = catch_up(router, of, told, from) => end.set(Instant::now()).unwrap_or_default(),
+            }
+        });
     }
     telling
 }
 
+/// Kept by the owners before, or a time ago at which all of it had arrived for certain.
+async fn begin(router: &Router, id: &PartitionId, mut told: Option<Position>) -> Position {
+    loop {
+        if let Some(told) = told {
+            return told;
+        }
+        tokio::time::sleep(PAUSE).await;
+        told = rebuild::stood(router, id, FORGOTTEN).await;
+    }
+}
+
 /// What the owners before left untold below this owner's fold, as MySQL gets it.
-async fn catch_up(router: Arc<Router>, id: PartitionId, told: Position, end: Position) {
+async fn catch_up(router: Arc<Router>, id: PartitionId, told: Option<Position>, end: Position) {
     // A router that has just started hears the gateway nodes' heartbeats first.
     tokio::time::sleep(HEARD).await;
-    let mut log = PartitionReader::open(&router.kafka, &id.topic, id.partition as i32, told.offset as i64);
-    let mut at = told;
+    let mut at = begin(&router, &id, told).await;
+    let from = at.offset;
+    let mut log = PartitionReader::open(&router.kafka, &id.topic, id.partition as i32, from as i64);
     let (mut untold, mut receipts) = (HashMap::new(), 0);
     while at.offset < end.offset {
         let persisted = router.persisted.lock().get(&id).map_or(0, |at| at.offset);
@@ -107,6 +118,12 @@ async fn catch_up(router: Arc<Router>, id: PartitionId, told: Position, end: Pos
             Ok(fetched) => fetched,
             Err(error) => {
                 tracing::warn!(partition = %id, offset = at.offset, %error, "receipts wait for the log");
+                // Nobody waits for receipts of what the log no longer has.
+                let earliest = log.earliest().await.map_or(0, |earliest| earliest as u64);
+                if at.offset < earliest {
+                    at.offset = earliest.min(end.offset);
+                    log.seek(at.offset as i64);
+                }
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
@@ -132,7 +149,7 @@ async fn catch_up(router: Arc<Router>, id: PartitionId, told: Position, end: Pos
         }
         receipts += tell(&router, &id, &mut untold);
     }
-    tracing::info!(partition = %id, from = told.offset, to = end.offset, receipts, "told what was left untold");
+    tracing::info!(partition = %id, from, to = end.offset, receipts, "told what was left untold");
     fail_point("told.after");
 }
 
