@@ -86,6 +86,12 @@ impl Lane {
         }
     }
 
+    /// The first batch gets the number behind this one. A node takes a number that it has seen for a batch sent twice, and answers
+    /// for it without a look inside.
+    pub fn numbered_behind(self, batch: u64) -> Self {
+        Self { batch, ..self }
+    }
+
     pub fn len(&self) -> usize {
         self.queue.len()
     }
@@ -297,6 +303,15 @@ mod tests {
         assert!(lane.next(0).is_none(), "one batch in flight");
         assert!(lane.answered(&ok(3), 1).is_empty());
         assert!(lane.is_empty());
+    }
+
+    // R-FAN-3: a node that was given up and is heard again has seen the numbers of the lanes before. Found by
+    // `./dev chaos run router-zombie`.
+    #[test]
+    fn a_lane_that_follows_another_numbers_its_batches_behind_the_others() {
+        let mut lane = Lane::new(Limits::default()).numbered_behind(7 << 32);
+        lane.push(event("a", 1), None);
+        assert_eq!(lane.next(0).map(|(number, _)| number), Some((7 << 32) + 1));
     }
 
     // R-FAN-4: a busy conversation does not hold back what another one is told.
