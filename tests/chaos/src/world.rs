@@ -86,6 +86,11 @@ impl World {
         tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
     }
 
+    /// An owner younger than this asks Redis also about first attempts: they may have been stored by the one before.
+    pub(crate) async fn owners_remember(&self) {
+        self.wait(7.0).await;
+    }
+
     /// The long one, or the short one of `--quick`.
     pub(crate) fn seconds(&self, long: f64, quick: f64) -> f64 {
         if self.quick { quick } else { long }
