@@ -173,7 +173,7 @@ impl Owner {
                 () = stopping.cancelled() => break,
                 _ = ticks.tick() => {
                     self.core.tick(now());
-                    self.telling.tick(&self.router, &self.id, self.told.1);
+                    self.telling.tick(&self.router, &self.id);
                 }
                 () = acks.news() => self.hear_log(),
                 count = mailbox.recv_many(&mut events, BATCH) => {
@@ -249,7 +249,7 @@ impl Owner {
             }
             Event::Mark { at, tombstones } => {
                 self.core.mark(at, &tombstones);
-                self.telling.marked(at);
+                self.telling.marked(at, self.told.1, Instant::now());
             }
             Event::Isolated(isolated) => self.core.set_isolated(isolated),
             Event::Release => self.core.release(now),
