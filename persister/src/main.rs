@@ -6,6 +6,7 @@ mod consume;
 mod db;
 mod history;
 mod lease;
+mod load;
 mod partition;
 mod persister;
 mod rebuild;
@@ -61,6 +62,8 @@ async fn answer_on_nats(persister: Arc<Persister>) -> anyhow::Result<()> {
     context.tasks.spawn("watermark", OnError::StopService, marks);
     let rebuilds = rebuild::run(persister.clone(), nats.clone());
     context.tasks.spawn("rebuild", OnError::StopService, rebuilds);
+    let loads = load::run(persister.clone(), nats.clone());
+    context.tasks.spawn("load", OnError::StopService, loads);
     history::run(persister.clone(), nats).await
 }
 

@@ -7,6 +7,7 @@ mod admit;
 mod answer;
 mod apply;
 mod audit;
+mod cold;
 mod commit;
 pub mod config;
 mod dispatch;

@@ -15,7 +15,7 @@ use lapwing_runtime::{
 use lapwing_views::{LoadItem, OwnItem, Owned};
 use tokio::sync::Semaphore;
 
-use crate::{router::Router, sequence::Event};
+use crate::{cold, router::Router, sequence::Event};
 
 /// R-SEQ-7: slower than this it is skipped and counted.
 const OWN_DEADLINE: Duration = Duration::from_millis(20);
@@ -134,12 +134,13 @@ async fn load(router: &Router, instance: usize, batch: &[(PartitionId, Lookup)])
         true => Ok(Vec::new()),
         false => router.views.load(instance, &asked, lapwing_runtime::time::now_ms()).await,
     };
-    let mut found = found
-        .unwrap_or_else(|error| {
+    let mut found = match found {
+        Ok(found) => found.into_iter(),
+        Err(error) => {
             tracing::debug!(%error, "cold loads failed");
-            vec![None; asked.len()]
-        })
-        .into_iter();
+            return cold::load(router, batch).await;
+        }
+    };
     batch
         .iter()
         .map(|(id, lookup)| match &lookup.load {

@@ -207,6 +207,7 @@ impl Partition {
             lowest,
             users: users.clone(),
             mid,
+            cold: !conversation.loaded || !users.is_empty(),
         });
         if load.is_none() && own.is_none() {
             let answer = LookupAnswer { ticket: 0, load: Load::NotAsked, own: Own::NotAsked };
@@ -232,9 +233,11 @@ impl Partition {
     }
 
     pub(crate) fn entry_looked_up(&mut self, id: EntryId, answer: &LookupAnswer, now: Now) {
+        let no_window = !self.lacks(Safeguard::NoWindow);
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let (stored, window_known) = match &answer.load {
             Load::Found(loaded) => (loaded.mid, entry.asked_window),
+            Load::Persisted(..) => (None, entry.asked_window && !no_window),
             Load::NotAsked | Load::Unavailable => (None, false),
         };
         if answer.own != Own::NotAsked {
@@ -284,7 +287,7 @@ impl Partition {
         entry.asked_window = true;
         entry.lookup = None;
         let key = entry.key.clone();
-        let load = LoadAsk { lowest: self.lowest(), users: Vec::new(), mid: Some(mid) };
+        let load = LoadAsk { lowest: self.lowest(), users: Vec::new(), mid: Some(mid), cold: false };
         self.ask(&key, Vec::new(), Asker::Entry(id), Some(load), None, now);
     }
 

@@ -37,6 +37,8 @@ pub struct LoadAsk {
     pub lowest: u64,
     pub users: Vec<Arc<str>>,
     pub mid: Option<[u8; 16]>,
+    /// Memory lacks the header or members: with the view's instance away a persister may be asked for them (R-ACK-5).
+    pub cold: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +61,8 @@ pub enum Load {
     /// The view is down, has no position, or is below `lowest`: nothing can be said.
     Unavailable,
     Found(Box<Loaded>),
+    /// By a persister: the state at this offset of the log, and no word on the dedupe window.
+    Persisted(u64, Box<Loaded>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -12,7 +12,7 @@ use lapwing_proto::{
 };
 
 use crate::{
-    Effect, Now, RequestId,
+    Effect, Load, Now, RequestId,
     admission::Entry,
     conversation::{Conversation, EntryId},
     io::{LookupAnswer, Released},
@@ -118,6 +118,8 @@ pub struct Partition {
     pub(crate) acked: Option<u64>,
     /// Highest view position ever acknowledged to this owner; cold loads need a view at or past it.
     pub(crate) view_acked: u64,
+    /// Whatever stands at or past this offset and was released is in memory; what memory lacks stands before it.
+    begins: u64,
     pub(crate) claims_sent: u32,
     pub(crate) last_claim: u64,
     /// A further claim waits until then: backoff limits only the rate.
@@ -157,6 +159,7 @@ impl Partition {
             index: 0,
             acked: None,
             view_acked: 0,
+            begins: 0,
             claims_sent: 0,
             last_claim: 0,
             claim_due: None,
@@ -211,6 +214,7 @@ impl Partition {
         self.at = from;
         self.advanced = from;
         self.view_acked = view.offset;
+        self.begins = from.offset;
         self.claim(now);
     }
 
@@ -360,7 +364,8 @@ impl Partition {
         idle.sort_unstable_by_key(|(age, _)| *age);
         let surplus = self.conversations.len() - self.options.max_conversations * 9 / 10;
         for (_, key) in idle.into_iter().take(surplus) {
-            self.conversations.remove(&key);
+            let newest = self.conversations.remove(&key).and_then(|of| of.newest_offset);
+            self.begins = self.begins.max(newest.map_or(0, |newest| newest + 1));
         }
     }
 
@@ -400,7 +405,13 @@ impl Partition {
     pub fn looked_up(&mut self, answer: LookupAnswer, now: Now) {
         let Some(asked) = self.lookups.remove(&answer.ticket) else { return };
         let cold_since = self.lacks(Safeguard::ColdSince);
-        if let crate::Load::Found(loaded) = &answer.load
+        // MySQL may be behind what was evicted, or behind where this owner began.
+        let late = |at: u64| at < self.begins && !self.lacks(Safeguard::Behind);
+        let answer = match answer.load {
+            Load::Persisted(at, _) if late(at) => LookupAnswer { load: Load::Unavailable, ..answer },
+            _ => answer,
+        };
+        if let Load::Found(loaded) | Load::Persisted(_, loaded) = &answer.load
             && let Some(conversation) = self.conversations.get_mut(&asked.key)
             && (conversation.generation == asked.generation || cold_since)
         {

@@ -82,7 +82,7 @@ impl Partition {
         if conversation.loaded && users.is_empty() {
             return self.read_ready(key, reader, now);
         }
-        let load = LoadAsk { lowest, users: users.clone(), mid: None };
+        let load = LoadAsk { lowest, users: users.clone(), mid: None, cold: true };
         self.ask(key, users, Asker::Reader(reader), Some(load), None, now);
     }
 

@@ -27,6 +27,10 @@ pub enum Safeguard {
     ColdSince,
     /// The acknowledged position never moves back: cold loads wait for the end of a replay.
     AckedForward,
+    /// A load from MySQL needs a position at or past where memory begins.
+    Behind,
+    /// A load from MySQL says nothing of the dedupe window.
+    NoWindow,
     /// Only what the view has, without anything pending, is evicted.
     Evict,
     /// A claim is adopted only in the tenure that sent it, not by the router's name.
@@ -37,7 +41,7 @@ pub enum Safeguard {
     Pending,
 }
 
-pub const SAFEGUARDS: [Safeguard; 14] = [
+pub const SAFEGUARDS: [Safeguard; 16] = [
     Safeguard::Void,
     Safeguard::Hole,
     Safeguard::Fold,
@@ -48,6 +52,8 @@ pub const SAFEGUARDS: [Safeguard; 14] = [
     Safeguard::ColdCheck,
     Safeguard::ColdSince,
     Safeguard::AckedForward,
+    Safeguard::Behind,
+    Safeguard::NoWindow,
     Safeguard::Evict,
     Safeguard::Nonce,
     Safeguard::Order,

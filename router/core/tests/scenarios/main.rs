@@ -6,6 +6,7 @@ mod dedupe;
 mod loads;
 mod members;
 mod order;
+mod persisted;
 mod reads;
 mod rig;
 #[path = "../support/view.rs"]

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use lapwing_model::{ConversationKey, Position};
+use lapwing_model::{ConversationKey, Header, Member, Position};
 use lapwing_persister_core::{
     Item, LogReader, Plan,
     batch::{Judged, same_content},
     plan::Conversation,
 };
 use lapwing_proto::record::Record;
+use lapwing_router_core::{Load, Loaded, io::LoadAsk};
 use rand::Rng as _;
 
 use crate::world::{Event, World};
@@ -127,6 +128,28 @@ impl World {
             self.counts.add("a persister's commit");
             self.tell_mark(part, at);
         }
+    }
+
+    /// What MySQL has of one conversation; it says nothing of a client_mid.
+    pub(crate) fn load_persisted(&mut self, part: usize, key: &ConversationKey, ask: &LoadAsk) -> Load {
+        if !ask.cold || self.fault(0.1) {
+            return Load::Unavailable;
+        }
+        self.counts.add("a load from MySQL");
+        let tables = &self.parts[part].persister.tables;
+        let header = tables.conversations.get(key).map_or_else(Header::default, |of| Header {
+            head: of.head,
+            n: of.n,
+            member_count: of.member_count.unwrap_or_default(),
+            history_for_new_members: of.history_for_new_members.unwrap_or_default(),
+        });
+        let member = |user: &std::sync::Arc<str>| {
+            let times = tables.members.get(&(key.clone(), user.to_string())).copied();
+            times.map(|(from_seq, to_seq)| Member { from_seq, to_seq })
+        };
+        let members = ask.users.iter().map(member).collect();
+        let loaded = Loaded { persisted: header.head, header, members, mid: None };
+        Load::Persisted(tables.at.offset, Box::new(loaded))
     }
 
     fn tell_mark(&mut self, part: usize, at: Position) {

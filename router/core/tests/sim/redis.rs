@@ -88,7 +88,8 @@ impl World {
         let instance = self.plan.instance_of_bucket(lookup.bucket);
         let load = match &lookup.load {
             None => Load::NotAsked,
-            Some(_) if !self.up(instance) || self.fault(self.plan.faults.no_load) => Load::Unavailable,
+            Some(ask) if !self.up(instance) => self.load_persisted(self.slots[slot].part, &lookup.key, ask),
+            Some(_) if self.fault(self.plan.faults.no_load) => Load::Unavailable,
             Some(ask) => {
                 let mut ask = ask.clone();
                 if self.broken == Some(Break::Lowest) {

@@ -1,5 +1,6 @@
 //! A gateway between real clients and real routers: connections, frames, the server API, delivery, history.
 mod api;
+mod cold;
 mod connections;
 mod faults;
 mod flow;

@@ -5,6 +5,7 @@ mod bench;
 mod faults;
 mod feed;
 mod history;
+mod load;
 mod rows;
 mod start;
 mod world;
