@@ -31,6 +31,7 @@ pub(crate) struct ConnectSteps {
     pub(crate) first_answer: Percentiles,
 }
 
+const TOLD_WITHIN: Duration = Duration::from_secs(2);
 const AT_ONCE: usize = 48;
 
 impl Fleet {
@@ -96,15 +97,25 @@ impl Fleet {
                 let who = &ledger.users[user as usize];
                 let page = self.clients[user as usize].history(request).await;
                 let page = page.with_context(|| format!("precheck: {who} may not read {id}"))?;
-                let known = self.receivers[user as usize].lines();
                 let index = ledger.find(&id);
-                let named = known.iter().any(|line| Some(line.conversation) == index);
-                anyhow::ensure!(
-                    named,
-                    "precheck: the welcome of {who} does not name {id} (head {})",
-                    page.head
-                );
-                Ok(())
+                let named = || {
+                    let known = self.receivers[user as usize].lines();
+                    known.iter().any(|line| Some(line.conversation) == index)
+                };
+                // What the list lacked at the connect, made a moment before, is announced behind the welcome.
+                let told = async {
+                    while !named() {
+                        tokio::time::sleep(Duration::from_millis(20)).await;
+                    }
+                };
+                let told = tokio::time::timeout(TOLD_WITHIN, told).await;
+                told.map_err(|_| {
+                    let head = page.head;
+                    anyhow::anyhow!(
+                        "precheck: {who} was told of {id} (head {head}) neither by the welcome nor behind it"
+                    )
+                })?;
+                anyhow::Ok(())
             }
         };
         let checked: Vec<()> = stream::iter(all).map(check).buffer_unordered(AT_ONCE).try_collect().await?;

@@ -142,6 +142,7 @@ fn stored(f: &Figures, g: &mut Gates) {
             g.zero(false, "R-LT-8", "new dead letters", rows.dead_letters + f.dead_lettered);
         }
     }
+    receipts(f, g);
     let lag = f.settled.lag_zero_seconds;
     let value = match lag {
         Some(seconds) => format!("{seconds:.1} s"),
@@ -162,6 +163,15 @@ fn stored(f: &Figures, g: &mut Gates) {
         );
         g.judge("#4", "history equals the file, byte for byte", value, "all", transcript.whole);
     }
+}
+
+fn receipts(f: &Figures, g: &mut Gates) {
+    let Some(receipts) = &f.receipts else { return };
+    let value = format!("{} of {}", receipts.told, receipts.wanted);
+    let all = receipts.told == receipts.wanted && receipts.wanted > 0;
+    // A receipt is for who is connected when it is told.
+    g.judge_unless(f.disconnects > 0, "R-ACK-3", "receipts told", value, "100 %", all);
+    g.zero(false, "R-ACK-3", "receipts that nobody asked for", receipts.astray as u64);
 }
 
 fn services(f: &Figures, fault: bool, g: &mut Gates) {

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::{
     fault::Killed, fleet::ConnectSteps, history::History, ledger::Tally, percentile::Percentiles,
-    report::Services, settle::Settled, verify::Rows,
+    receipts::Receipts, report::Services, settle::Settled, verify::Rows,
 };
 
 fn killed(in_flight: usize) -> Option<Killed> {
@@ -36,6 +36,7 @@ fn good() -> Figures {
         ack: latency,
         delivery: latency,
         receipt: latency,
+        receipts: Some(Receipts { wanted: 96, told: 96, ..Receipts::default() }),
         delivered: 200,
         expected_deliveries: 200,
         incomplete: 0,
@@ -135,6 +136,26 @@ fn a_kill_needs_twenty_in_flight_and_excuses_no_message() {
     };
     assert_eq!(failed(lost), ["delivery"]);
     assert_eq!(failed(|f| f.fault_wanted = true).len(), 2, "wanted and not done");
+}
+
+// R-ACK-3: whoever was connected all the time gets every receipt; the others' are told, not judged.
+#[test]
+fn a_lost_receipt_fails_unless_somebody_was_disconnected() {
+    let receipts = |told, wanted, astray| Some(Receipts { told, wanted, astray, ..Receipts::default() });
+    assert_eq!(failed(|f| f.receipts = receipts(95, 96, 0)), ["receipts told"]);
+    assert_eq!(failed(|f| f.receipts = receipts(0, 0, 0)), ["receipts told"], "none of none proves nothing");
+    assert_eq!(failed(|f| f.receipts = receipts(96, 96, 1)), ["receipts that nobody asked for"]);
+    assert_eq!(failed(|f| f.receipts = None), Vec::<&str>::new(), "nobody asked");
+    let cut = |f: &mut Figures| {
+        (f.fault_wanted, f.killed, f.disconnects) = (true, killed(50), 3);
+        f.receipts = receipts(95, 96, 0);
+    };
+    assert_eq!(failed(cut), Vec::<&str>::new());
+    let alone = |f: &mut Figures| {
+        (f.fault_wanted, f.killed) = (true, killed(50));
+        f.receipts = receipts(95, 96, 0);
+    };
+    assert_eq!(failed(alone), ["receipts told"], "a killed router is no excuse");
 }
 
 // R-LT-4: a percentile of nothing proves nothing.

@@ -9,6 +9,8 @@ use lapwing_client::{Outcome, Report};
 use parking_lot::Mutex;
 use serde::Serialize;
 
+use crate::receipts::Told;
+
 /// Where a publish stands, as its sender knows it (R-LT-3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -28,6 +30,7 @@ pub(crate) struct Conversation {
     pub(crate) members: Vec<u32>,
     /// Entry + 1 that was seen at a seq; 0 = none yet.
     seen: Vec<AtomicU32>,
+    pub(crate) told: Told,
     /// Newest seq that anybody has seen or was told of.
     pub(crate) head: AtomicU64,
 }
@@ -43,7 +46,6 @@ pub(crate) struct Entry {
     pub(crate) intended: AtomicU64,
     pub(crate) sent: AtomicU64,
     pub(crate) answered: AtomicU64,
-    pub(crate) persisted: AtomicU64,
     pub(crate) seq: AtomicU64,
     pub(crate) was_unknown: AtomicU8,
     pub(crate) attempts: AtomicU32,
@@ -102,8 +104,8 @@ impl Ledger {
     pub(crate) fn conversation(&mut self, id: &str, members: Vec<u32>) -> u32 {
         let index = self.conversations.len() as u32;
         self.by_id.insert(id.to_owned(), index);
-        let (seen, head) = (Vec::new(), AtomicU64::new(0));
-        self.conversations.push(Conversation { id: id.to_owned(), members, seen, head });
+        let (seen, told, head) = (Vec::new(), Told::default(), AtomicU64::new(0));
+        self.conversations.push(Conversation { id: id.to_owned(), members, seen, told, head });
         index
     }
 
@@ -124,7 +126,6 @@ impl Ledger {
             intended: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             answered: AtomicU64::new(0),
-            persisted: AtomicU64::new(0),
             seq: AtomicU64::new(0),
             was_unknown: AtomicU8::new(0),
             attempts: AtomicU32::new(0),
@@ -142,6 +143,7 @@ impl Ledger {
         for (conversation, n) in self.conversations.iter_mut().zip(planned) {
             let room = n + conversation.members.len() / 1000;
             conversation.seen = (0..room).map(|_| AtomicU32::new(0)).collect();
+            conversation.told = Told::room(room);
         }
     }
 
@@ -342,15 +344,6 @@ impl Ledger {
             (!e.warm && self.stand(index as u32) == Stand::Acked).then(|| micros(took))
         };
         self.entries.iter().enumerate().filter_map(acked).collect()
-    }
-
-    /// From the answer to the persistence receipt, where one came.
-    pub(crate) fn receipt_micros(&self) -> Vec<u32> {
-        let told = |e: &Entry| {
-            let (answered, persisted) = (e.answered.load(Relaxed), e.persisted.load(Relaxed));
-            (!e.warm && persisted > 0 && answered > 0).then(|| micros(persisted.saturating_sub(answered)))
-        };
-        self.entries.iter().filter_map(told).collect()
     }
 }
 

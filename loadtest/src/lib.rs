@@ -16,6 +16,7 @@ mod p2p;
 mod percentile;
 mod plot;
 mod progress;
+mod receipts;
 mod receive;
 mod replay;
 mod report;

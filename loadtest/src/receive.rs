@@ -202,9 +202,7 @@ impl Receiver {
             return;
         };
         for seq in &persisted.seqs {
-            if let Some(entry) = ledger.at(conversation, *seq) {
-                ledger.entries[entry as usize].persisted.store(ledger.now(), Relaxed);
-            }
+            ledger.receipt(conversation, *seq, self.user);
         }
         self.all.dead_lettered.fetch_add(persisted.dead_lettered.len() as u64, Relaxed);
     }

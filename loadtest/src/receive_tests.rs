@@ -73,8 +73,9 @@ fn receipts_find_their_message() {
     receiver.event(&event(2, "t-run-0", "one"), Order::InOrder);
     let receipt =
         Persisted { conversation: "p2p.x".into(), persisted_seq: 2, seqs: vec![2], dead_lettered: vec![3] };
-    receiver.update(Update::Persisted(receipt));
-    assert!(all.ledger.entries[0].persisted.load(Relaxed) > 0);
+    Receiver::new(0, all.clone()).update(Update::Persisted(receipt));
+    let receipts = all.ledger.receipts();
+    assert_eq!((receipts.told, receipts.wanted, receipts.astray), (1, 1, 0));
     assert_eq!(all.dead_lettered.load(Relaxed), 1);
 }
 

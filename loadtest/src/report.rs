@@ -16,6 +16,7 @@ use crate::{
     machine::Summary,
     percentile::Percentiles,
     progress::say,
+    receipts::Receipts,
     settle::Settled,
     timeline::Second,
     verify::Rows,
@@ -40,6 +41,8 @@ pub(crate) struct Figures {
     pub(crate) ack: Percentiles,
     pub(crate) delivery: Percentiles,
     pub(crate) receipt: Percentiles,
+    /// None: nobody asked for any.
+    pub(crate) receipts: Option<Receipts>,
     pub(crate) delivered: u64,
     pub(crate) expected_deliveries: u64,
     pub(crate) incomplete: u64,

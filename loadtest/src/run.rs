@@ -221,7 +221,7 @@ impl Cluster {
 
     async fn check(&self, common: &Common, sent: &Sent, compare: &Compare<'_>) -> anyhow::Result<Checked> {
         let (fleet, ledger, database) = (&*self.fleet, &*self.ledger, self.database.as_deref());
-        let settling = async { Ok(settle(fleet, ledger, sent.last, common.settle()).await) };
+        let settling = async { Ok(settle(fleet, ledger, sent.last, common.settle(), self.receipts).await) };
         let settled = step("deliveries and lag zero", settling).await?;
         // A check that cannot be made is told by `step` and fails its gate.
         let rows = step("MySQL, row by row", check_rows(database, ledger)).await.unwrap_or_default();
@@ -260,6 +260,10 @@ impl Cluster {
         details.append(&mut d.disorder.lock());
         details.extend(settled.which.iter().cloned());
         details.append(&mut history.details);
+        let mut receipts = ledger.receipts();
+        if self.receipts {
+            details.extend(receipts.details.iter().cloned());
+        }
         if let Some(rows) = &mut rows {
             details.append(&mut rows.details);
         }
@@ -278,7 +282,8 @@ impl Cluster {
             closed_loop: self.closed_loop,
             ack: Percentiles::default(),
             delivery: Percentiles::default(),
-            receipt: Percentiles::of(&mut ledger.receipt_micros()),
+            receipt: Percentiles::of(&mut receipts.micros),
+            receipts: self.receipts.then_some(receipts),
             delivered: checked.delivered,
             expected_deliveries: self.fleet.expected(ledger),
             incomplete: incomplete.len() as u64,

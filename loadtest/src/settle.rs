@@ -15,6 +15,8 @@ use crate::{
 pub(crate) struct Settled {
     /// Until the last expected delivery, after the last send; None: not all came.
     pub(crate) deliveries_seconds: Option<f64>,
+    /// Until the last receipt; None: not all came, or nobody asked.
+    pub(crate) receipts_seconds: Option<f64>,
     /// Until persisted_seq had reached the head everywhere; None: it did not within the settle time.
     pub(crate) lag_zero_seconds: Option<f64>,
     /// Conversations that had not.
@@ -25,14 +27,39 @@ pub(crate) struct Settled {
 
 /// Deliveries that have not moved for this long will not come.
 const QUIET: Duration = Duration::from_secs(20);
+/// Receipts come within seconds of MySQL's commit, also after a change of owner.
+const QUIET_RECEIPTS: Duration = Duration::from_secs(10);
 const ROUND: Duration = Duration::from_millis(200);
 
-pub(crate) async fn settle(fleet: &Fleet, ledger: &Ledger, last_send: Instant, limit: Duration) -> Settled {
+pub(crate) async fn settle(
+    fleet: &Fleet,
+    ledger: &Ledger,
+    last_send: Instant,
+    limit: Duration,
+    receipts: bool,
+) -> Settled {
     let (deliveries_seconds, (lag_zero_seconds, mut which)) =
         tokio::join!(deliveries(fleet, ledger, last_send), lag(fleet, ledger, last_send, limit));
     let behind = which.len();
     which.truncate(20);
-    Settled { deliveries_seconds, lag_zero_seconds, behind, which }
+    let receipts_seconds = if receipts { receipts_told(ledger, last_send).await } else { None };
+    Settled { deliveries_seconds, lag_zero_seconds, receipts_seconds, behind, which }
+}
+
+async fn receipts_told(ledger: &Ledger, last_send: Instant) -> Option<f64> {
+    let wanted = ledger.receipts_wanted();
+    let mut seen = (ledger.receipts_told(), Instant::now());
+    while seen.0 < wanted {
+        if seen.1.elapsed() > QUIET_RECEIPTS {
+            return None;
+        }
+        tokio::time::sleep(ROUND).await;
+        let told = ledger.receipts_told();
+        if told != seen.0 {
+            seen = (told, Instant::now());
+        }
+    }
+    Some(last_send.elapsed().as_secs_f64())
 }
 
 async fn deliveries(fleet: &Fleet, ledger: &Ledger, last_send: Instant) -> Option<f64> {

@@ -82,7 +82,7 @@ const ACTIVE: Duration = Duration::from_secs(5);
 const DIGEST: Duration = Duration::from_secs(1);
 const DIGEST_ITEMS: usize = 1000;
 /// Every live gateway node has sent a heartbeat within this.
-const HEARD: Duration = Duration::from_secs(2);
+pub(crate) const HEARD: Duration = Duration::from_secs(2);
 const EARLY: usize = 100_000;
 
 struct Active {

@@ -45,12 +45,14 @@ struct Announcements {
 }
 
 impl Lanes {
-    pub(crate) fn start(router: &Arc<Router>, node: &str) -> Self {
+    /// `generation`: how often this process has begun lanes to a node before.
+    pub(crate) fn start(router: &Arc<Router>, node: &str, generation: u32) -> Self {
         let tasks = router.context.tasks.child();
         let node: Arc<str> = node.into();
         let lanes: Vec<_> = (0..LANES)
             .map(|_| {
-                Arc::new(Shared { lane: Mutex::new(Lane::new(Limits::default())), filled: Notify::new() })
+                let lane = Lane::new(Limits::default()).numbered_behind(u64::from(generation) << 32);
+                Arc::new(Shared { lane: Mutex::new(lane), filled: Notify::new() })
             })
             .collect();
         for (number, lane) in lanes.iter().enumerate() {

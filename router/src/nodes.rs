@@ -15,6 +15,8 @@ use crate::{dispatch::Dispatch, lanes::Lanes, router::Router};
 pub(crate) struct Nodes {
     router: Arc<Router>,
     nodes: HashMap<String, Node>,
+    /// Lanes begun so far, to whichever node.
+    begun: u32,
 }
 
 struct Node {
@@ -46,7 +48,7 @@ pub(crate) async fn listen(router: &Arc<Router>) -> anyhow::Result<()> {
 
 impl Nodes {
     pub(crate) fn new(router: Arc<Router>) -> Self {
-        Self { router, nodes: HashMap::new() }
+        Self { router, nodes: HashMap::new(), begun: 0 }
     }
 
     /// True: it started anew, so what it said before counts no more.
@@ -62,7 +64,8 @@ impl Nodes {
         if let Some(old) = self.nodes.remove(&beat.node) {
             old.lanes.close();
         }
-        let lanes = Lanes::start(&self.router, &beat.node);
+        let lanes = Lanes::start(&self.router, &beat.node, self.begun);
+        self.begun += 1;
         let node = Node { incarnation: beat.incarnation, heard: Instant::now(), lanes };
         tracing::info!(node = beat.node, incarnation = beat.incarnation, "a gateway node is heard");
         self.nodes.insert(beat.node.clone(), node);

@@ -67,6 +67,15 @@ pub(crate) async fn persisted(router: &Router, id: &PartitionId) -> Option<Posit
     page.persisted.map(Into::into)
 }
 
+/// Where MySQL stood so long ago; None: no persister says so.
+pub(crate) async fn stood(router: &Router, id: &PartitionId, ago: Duration) -> Option<Position> {
+    let window_from_ms = now_ms().saturating_sub(ago.as_millis() as u64);
+    let ask = RebuildAsk { position_only: true, window_from_ms, ..ask_of(router, id, Family::Commit) };
+    let page = ask_page(router, ask).await.ok()?;
+    // All that it knows is younger.
+    Some(page.window.map(Into::into).unwrap_or_default())
+}
+
 fn ask_of(router: &Router, id: &PartitionId, family: Family) -> RebuildAsk {
     let own = |bucket: &u32| partition_of(*bucket, router.config.partitions) == id.partition;
     let first = (0..BUCKETS).find(own).unwrap_or_default();

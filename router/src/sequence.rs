@@ -178,7 +178,7 @@ impl Owner {
                     let most = self.memory.tell(self.core.conversations(), self.core.conversation_bytes());
                     self.core.set_conversation_bytes(most);
                     self.core.tick(now());
-                    self.telling.tick(&self.router, &self.id, self.told.1);
+                    self.telling.tick(&self.router, &self.id);
                 }
                 () = acks.news() => self.hear_log(),
                 count = mailbox.recv_many(&mut events, BATCH) => {
@@ -254,7 +254,7 @@ impl Owner {
             }
             Event::Mark { at, tombstones } => {
                 self.core.mark(at, &tombstones);
-                self.telling.marked(at);
+                self.telling.marked(at, self.told.1, Instant::now());
             }
             Event::Isolated(isolated) => self.core.set_isolated(isolated),
             Event::Release => self.core.release(now),

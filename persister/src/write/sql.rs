@@ -288,7 +288,8 @@ pub(crate) async fn advance(
     Ok(done.rows_affected() == 1)
 }
 
-/// Kept for rebuilds: where the position stood at what time, a day of it.
+/// Kept for rebuilds: where the position stood at what time, a day of it and the newest before that. Without the latter a partition
+/// that was idle for a day would have no position that is older than the dedupe window.
 pub(crate) async fn time_mark(
     connection: &mut MySqlConnection,
     partition: &PartitionId,
@@ -308,13 +309,18 @@ pub(crate) async fn time_mark(
     .bind(at.index)
     .execute(&mut *connection)
     .await?;
-    sqlx::query("DELETE FROM partition_times WHERE topic = ? AND `partition` = ? AND at_ms < ?")
-        .bind(partition.topic.as_bytes())
-        .bind(partition.partition)
-        .bind(now_ms.saturating_sub(DAY_MS))
-        .execute(connection)
-        .await
-        .map(|_| ())
+    sqlx::query(
+        "DELETE FROM partition_times WHERE topic = ? AND `partition` = ? AND at_ms < (SELECT newest FROM \
+         (SELECT MAX(at_ms) AS newest FROM partition_times WHERE topic = ? AND `partition` = ? AND at_ms < ?) AS older)",
+    )
+    .bind(partition.topic.as_bytes())
+    .bind(partition.partition)
+    .bind(partition.topic.as_bytes())
+    .bind(partition.partition)
+    .bind(now_ms.saturating_sub(DAY_MS))
+    .execute(connection)
+    .await
+    .map(|_| ())
 }
 
 /// The stored position and the lease epoch under which it stands.

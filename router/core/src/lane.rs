@@ -1,5 +1,6 @@
 //! One lane from this router to one gateway node: batches in order, one in flight, quick retries, and what happens when the
-//! node cannot follow: bodies are dropped, the heads are kept and sent on return, so nothing is lost in silence (R-FAN-3, R-FAN-4).
+//! node cannot follow: bodies are dropped, the heads and the receipts are kept and sent on return, so nothing is lost in silence
+//! (R-FAN-3, R-FAN-4, R-ACK-3).
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -9,7 +10,7 @@ use std::{
 use lapwing_model::ConversationKey;
 use lapwing_proto::bus::{self, DeliverResult, deliver_item};
 
-use crate::Released;
+use crate::{Released, aside::Aside};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -18,6 +19,8 @@ pub struct Limits {
     pub batch_items: usize,
     pub batch_bytes: usize,
     pub retries: u32,
+    /// Messages whose receipts wait for room.
+    pub receipts: usize,
 }
 
 impl Default for Limits {
@@ -29,12 +32,15 @@ impl Default for Limits {
             batch_items: 256,
             batch_bytes: 256 << 10,
             retries: 3,
+            receipts: 16_384,
         }
     }
 }
 
 /// Heads that a full batch carries on top.
 const HEADS: usize = 16;
+/// And receipts, each of which may be of many messages.
+const RECEIPTS: usize = 4;
 
 pub struct Lane {
     limits: Limits,
@@ -42,6 +48,7 @@ pub struct Lane {
     bytes: usize,
     /// Conversations whose events were dropped for this node: head and n.
     behind: HashMap<ConversationKey, (u64, u64)>,
+    receipts: Aside,
     batch: u64,
     flying: Option<Flying>,
     failures: u32,
@@ -71,6 +78,7 @@ impl Lane {
             queue: VecDeque::new(),
             bytes: 0,
             behind: HashMap::new(),
+            receipts: Aside::new(limits.receipts),
             batch: 0,
             flying: None,
             failures: 0,
@@ -78,12 +86,18 @@ impl Lane {
         }
     }
 
+    /// The first batch gets the number behind this one. A node takes a number that it has seen for a batch sent twice, and answers
+    /// for it without a look inside.
+    pub fn numbered_behind(self, batch: u64) -> Self {
+        Self { batch, ..self }
+    }
+
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.queue.is_empty() && self.behind.is_empty() && self.flying.is_none()
+        self.queue.is_empty() && self.behind.is_empty() && self.receipts.is_empty() && self.flying.is_none()
     }
 
     pub fn bytes(&self) -> usize {
@@ -91,10 +105,15 @@ impl Lane {
     }
 
     /// False: the lane is full, the item's body was dropped and the node will be told the head.
-    pub fn push(&mut self, item: bus::DeliverItem, of: Option<Arc<Released>>) -> bool {
+    pub fn push(&mut self, mut item: bus::DeliverItem, of: Option<Arc<Released>>) -> bool {
         let key = key_of(&item);
         let is_event = matches!(item.body, Some(deliver_item::Body::Event(_)));
         let full = self.queue.len() >= self.limits.items || self.bytes >= self.limits.bytes;
+        if let Some(deliver_item::Body::Receipt(receipt)) = &mut item.body
+            && (full || self.receipts.contains(&key))
+        {
+            return self.receipts.put(key, std::mem::take(receipt));
+        }
         if full || (is_event && self.behind.contains_key(&key)) {
             if is_event {
                 self.fall_behind(key, item.seq, of.map_or(0, |of| of.record.n));
@@ -109,6 +128,13 @@ impl Lane {
     fn fall_behind(&mut self, key: ConversationKey, seq: u64, n: u64) {
         let head = self.behind.entry(key).or_default();
         *head = (*head).max((seq, n));
+    }
+
+    /// False: it is none.
+    fn keep_receipt(&mut self, item: bus::DeliverItem) -> bool {
+        let key = key_of(&item);
+        let Some(deliver_item::Body::Receipt(receipt)) = item.body else { return false };
+        self.receipts.put(key, receipt)
     }
 
     /// The next batch to send, with its number; None while one is in flight, or before the time of the next try.
@@ -156,16 +182,19 @@ impl Lane {
                 items.push(head_item(&key, head, n));
             }
         }
+        let room = self.limits.batch_items.saturating_sub(items.len()).clamp(RECEIPTS, HEADS);
+        items.extend(self.receipts.take(room).into_iter().map(receipt_item));
         taken
     }
 
     /// The node answered each item. Refused events are left to a fetch: their heads are sent again.
     pub fn answered(&mut self, results: &[i32], now: u64) -> Missed {
         let Some(Flying { items, of }) = self.flying.take() else { return Vec::new() };
+        let mut refused = false;
         self.failures = 0;
         self.retry_at = now;
         let mut missed = Vec::new();
-        for (i, item) in items.iter().enumerate() {
+        for (i, item) in items.into_iter().enumerate() {
             let taken = results.get(i).is_some_and(|result| {
                 *result == DeliverResult::Ok as i32 || *result == DeliverResult::Disconnected as i32
             });
@@ -174,11 +203,13 @@ impl Lane {
                     released.fan_out.answered();
                 }
             } else if matches!(item.body, Some(deliver_item::Body::Event(_))) {
-                self.fall_behind(key_of(item), item.seq, 0);
-                missed.push((key_of(item), item.seq));
+                self.fall_behind(key_of(&item), item.seq, 0);
+                missed.push((key_of(&item), item.seq));
+            } else {
+                refused |= self.keep_receipt(item);
             }
         }
-        if !missed.is_empty() {
+        if refused || !missed.is_empty() {
             self.retry_at = now + 100;
             self.failures = 0;
         }
@@ -203,9 +234,20 @@ impl Lane {
             if matches!(item.body, Some(deliver_item::Body::Event(_) | deliver_item::Body::Head(_))) {
                 self.fall_behind(key_of(&item), item.seq, n);
                 missed.push((key_of(&item), item.seq));
+            } else {
+                self.keep_receipt(item);
             }
         }
         missed
+    }
+}
+
+fn receipt_item((key, receipt): (ConversationKey, bus::Receipt)) -> bus::DeliverItem {
+    bus::DeliverItem {
+        tenant: key.tenant.to_string(),
+        conversation: key.conversation.to_string(),
+        body: Some(deliver_item::Body::Receipt(receipt)),
+        ..bus::DeliverItem::default()
     }
 }
 
@@ -263,6 +305,15 @@ mod tests {
         assert!(lane.is_empty());
     }
 
+    // R-FAN-3: a node that was given up and is heard again has seen the numbers of the lanes before. Found by
+    // `./dev chaos run router-zombie`.
+    #[test]
+    fn a_lane_that_follows_another_numbers_its_batches_behind_the_others() {
+        let mut lane = Lane::new(Limits::default()).numbered_behind(7 << 32);
+        lane.push(event("a", 1), None);
+        assert_eq!(lane.next(0).map(|(number, _)| number), Some((7 << 32) + 1));
+    }
+
     // R-FAN-4: a busy conversation does not hold back what another one is told.
     #[test]
     fn heads_go_out_beside_a_queue_that_is_never_empty() {
@@ -275,6 +326,42 @@ mod tests {
         let (_, items) = lane.next(100).unwrap();
         let heads = items.iter().filter(|item| matches!(item.body, Some(deliver_item::Body::Head(_))));
         assert_eq!((items.len(), heads.count()), (2, 1));
+    }
+
+    fn receipt(conversation: &str, seqs: &[u64]) -> bus::DeliverItem {
+        let of = bus::ReceiptFor { sender: "ann".into(), seqs: seqs.to_vec(), dead_lettered: vec![] };
+        let receipt = bus::Receipt { persisted_seq: seqs[0], senders: vec![of] };
+        receipt_item((ConversationKey::new("t", conversation), receipt))
+    }
+
+    fn receipts(items: &[bus::DeliverItem]) -> Vec<u64> {
+        let of = |item: &bus::DeliverItem| match &item.body {
+            Some(deliver_item::Body::Receipt(receipt)) => receipt.senders[0].seqs.clone(),
+            _ => Vec::new(),
+        };
+        items.iter().flat_map(of).collect()
+    }
+
+    // R-ACK-3: found by `./dev chaos run kafka-disk-full`, whose load comes in one wave when Kafka is back.
+    #[test]
+    fn a_receipt_is_lost_neither_by_a_full_lane_nor_by_a_node_that_does_not_take_it() {
+        let mut lane = Lane::new(Limits { items: 2, receipts: 4, ..Limits::default() });
+        assert!(lane.push(receipt("a", &[1]), None) && lane.push(event("b", 1), None));
+        assert!(lane.push(receipt("a", &[2]), None), "full, and kept");
+        assert!(lane.push(receipt("a", &[3]), None), "joined");
+        assert!(!lane.push(receipt("c", &[1, 2, 3]), None), "bounded");
+        assert_eq!(receipts(lane.next(0).unwrap().1), [1, 2, 3]);
+        let refused = DeliverResult::HubFull as i32;
+        assert!(lane.answered(&[refused, DeliverResult::Ok as i32, refused], 0).is_empty());
+        assert!(!lane.is_empty() && lane.next(99).is_none(), "a little later");
+        assert_eq!(receipts(lane.next(100).unwrap().1), [1, 2, 3]);
+        for _ in 0..4 {
+            assert!(lane.failed(100).is_empty());
+            lane.next(1000);
+        }
+        assert_eq!(receipts(lane.next(2000).unwrap().1), [1, 2, 3], "the node is back");
+        lane.answered(&ok(1), 2000);
+        assert!(lane.is_empty());
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What a record changes in the Redis views, as small idempotent operations. Two families, each with its own positions:
 //! by conversation bucket (head, hot window, dedupe, members) and by user shard (conversations, cursors).
 
+mod calls;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,6 +13,8 @@ use crate::{
     bucket::{self, Bucket},
     fold::{MemberChange, header_changes, member_changes},
 };
+
+pub use calls::{Applied, Expect, HotPage, LoadedItem, Owned, PageAsk, UserConversation};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Family {

@@ -23,7 +23,7 @@ const fn place(service: &'static str, name: &'static str, between: &'static str)
 }
 
 /// All of them, in the order in which a message passes them.
-pub const PLACES: [Place; 11] = [
+pub const PLACES: [Place; 13] = [
     place("router", "admit.after", "a request is in its partition's queue; it has no seq"),
     place("router", "produce.before", "it has its seq; the record is not on its way"),
     place("router", "produce.middle", "the record is with the producer; the log may have it"),
@@ -33,6 +33,12 @@ pub const PLACES: [Place; 11] = [
     place("router", "dispatch.after", "it is in the nodes' lanes; it is not applied"),
     place("router", "apply.middle", "the script call is out; its answer is not heard"),
     place("router", "apply.after", "Redis has answered; the owner does not know it yet"),
+    place(
+        "router",
+        "told.middle",
+        "some of the receipts that were left untold are told; that is kept nowhere",
+    ),
+    place("router", "told.after", "all of them are on their way; that is kept nowhere"),
     place("persister", "write.before", "rows are collected; no transaction has begun"),
     place("persister", "write.after", "the transaction is committed; nobody is told"),
 ];

@@ -5,7 +5,10 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use futures::future::try_join_all;
 use lapwing_links::redis::Script;
-use lapwing_model::{Op, PartitionId, Position, view::SLICE_MS};
+use lapwing_model::{
+    Op, PartitionId, Position,
+    view::{Applied, Expect, SLICE_MS},
+};
 
 use crate::{Piece, TIMEOUT, ViewError, Views, keys, merge, value, words::Words};
 
@@ -20,43 +23,15 @@ pub struct Section {
     pub ops: Vec<Op>,
 }
 
-/// On what condition a section is applied, and where the view stands then.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Expect {
-    /// The view stands at the first and moves to the second.
-    Move(Position, Position),
-    /// Whatever its position, which stays: for maxima from elsewhere (cursors, persisted seqs).
-    Any,
-    /// It has no position. From here on it takes the rebuild of this token alone.
-    Begin(String),
-    /// It has no position, and this rebuild is the one that fills it.
-    Rebuild(String),
-    /// As before, and it has this position now.
-    End(String, Position),
-    /// The view stands there; from now on it is on the instance of this name.
-    Leave(Position, String),
-}
-
-impl Expect {
-    fn words(&self) -> (String, String) {
-        match self {
-            Self::Move(from, to) => (from.encode(), to.encode()),
-            Self::Any => ("*".to_owned(), String::new()),
-            Self::Begin(token) => (format!("!{token}"), "begin".to_owned()),
-            Self::Rebuild(token) => (format!("!{token}"), String::new()),
-            Self::End(token, at) => (format!("!{token}"), at.encode()),
-            Self::Leave(at, to) => (at.encode(), format!("@{to}")),
-        }
+fn words(expect: &Expect) -> (String, String) {
+    match expect {
+        Expect::Move(from, to) => (from.encode(), to.encode()),
+        Expect::Any => ("*".to_owned(), String::new()),
+        Expect::Begin(token) => (format!("!{token}"), "begin".to_owned()),
+        Expect::Rebuild(token) => (format!("!{token}"), String::new()),
+        Expect::End(token, at) => (format!("!{token}"), at.encode()),
+        Expect::Leave(at, to) => (at.encode(), format!("@{to}")),
     }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Applied {
-    Ok,
-    /// Nothing was changed: the view stands here (None = it has no position).
-    At(Option<Position>),
-    /// Nothing was changed: it is on the instance of this name.
-    Moved(String),
 }
 
 const NOWHERE: Position = Position { offset: u64::MAX >> 1, epoch: -2, index: 0 };
@@ -84,16 +59,15 @@ impl Views {
         let (mut keys, mut args) = (Words::default(), Words::default());
         for section in sections {
             keys.push(keys::applied(&section.id, &section.piece));
-            let (expected, new) = section.expect.words();
+            let (expected, new) = words(&section.expect);
             args.push("P");
             args.push(expected);
             args.push(new);
             let count = args.later();
-            let before = keys.len();
-            for group in merge::groups(&section.ops) {
-                self.encode(&section.id, &group, &mut keys, &mut args);
-            }
-            args.tell(count, (keys.len() - before) as u64);
+            let groups = merge::groups(&section.ops);
+            let told = groups.iter().map(|group| self.encode(&section.id, group, &mut keys, &mut args));
+            let told = told.sum();
+            args.tell(count, told);
         }
         let redis = self.places.redis(instance);
         let answer = redis.eval(&APPLY, &keys.slices(), &args.slices(), TIMEOUT).await?;
@@ -113,22 +87,22 @@ impl Views {
             .collect()
     }
 
-    /// One group: its code, how many values follow, and these.
-    fn encode(&self, id: &PartitionId, group: &[&Op], keys: &mut Words, args: &mut Words) {
-        let Some(first) = group.first() else { return };
+    /// One group: its code, how many values follow, and these. How many operations it became.
+    fn encode(&self, id: &PartitionId, group: &[&Op], keys: &mut Words, args: &mut Words) -> u64 {
+        let Some(first) = group.first() else { return 0 };
+        let mut operations = 0;
         let mut begin = |key: String, code: &str, values: usize| {
+            operations += 1;
             keys.push(key);
             args.push(code);
             args.number(values as u64);
         };
         match first {
-            Op::Head { key, bucket, .. } => {
-                begin(keys::head(*bucket, key), "H", 4);
-                head(group, args);
-            }
-            Op::Hot { key, bucket, .. } => {
-                begin(keys::hot(*bucket, key), "E", 2 + 2 * group.len());
-                hot(group, args);
+            Op::Head { key, bucket, .. } | Op::Hot { key, bucket, .. } => {
+                let events = group.iter().filter(|op| matches!(op, Op::Hot { .. })).count();
+                begin(keys::head(*bucket, key), "E", 4 + if events > 0 { 1 + events } else { 0 });
+                keys.push(keys::hot(*bucket, key));
+                conversation(group, args);
             }
             Op::Mid { bucket, slice, .. } => {
                 begin(keys::mid(*bucket, *slice), "D", 1 + 2 * group.len());
@@ -154,14 +128,10 @@ impl Views {
                 begin(keys::members(*bucket, key), "X", 0);
             }
             Op::Persisted { key, bucket, seq, trim_to } => {
-                begin(keys::head(*bucket, key), "M", 1);
+                begin(keys::head(*bucket, key), "M", 2);
+                keys.push(keys::hot(*bucket, key));
                 args.number(*seq);
-                if *trim_to > 0 {
-                    keys.push(keys::hot(*bucket, key));
-                    args.push("T");
-                    args.number(1);
-                    args.number(*trim_to);
-                }
+                args.number(*trim_to);
             }
             Op::UserJoined { tenant, user, conversation, member } => {
                 begin(keys::convs(tenant, user), "S", 2);
@@ -179,10 +149,11 @@ impl Views {
                 args.number(*to_seq);
             }
             Op::Cursor { tenant, user, .. } => {
-                begin(keys::cursor(tenant, user), "C", 4);
+                begin(keys::cursor(tenant, user), "C", 2);
                 cursor(group, args);
             }
         }
+        operations
     }
 }
 
@@ -208,36 +179,34 @@ fn calls(sections: &[Section]) -> impl Iterator<Item = &[Section]> {
     })
 }
 
-/// The newest of each part.
-fn head(group: &[&Op], args: &mut Words) {
-    let (mut newest, mut count, mut settings) = ((0, 0), None, None);
+/// The newest of each part of the head, then the first seq and the events.
+fn conversation(group: &[&Op], args: &mut Words) {
+    let (mut newest, mut number, mut count, mut settings) = (0, None, None, None);
     for op in group {
-        if let Op::Head { head, n, member_count, history, .. } = op {
-            newest = (*head, *n);
-            count = member_count.or(count);
-            settings = history.or(settings);
+        match op {
+            Op::Head { head, n, member_count, history, .. } => {
+                newest = *head;
+                number = Some(*n);
+                count = member_count.or(count);
+                settings = history.or(settings);
+            }
+            Op::Hot { seq, .. } => newest = *seq,
+            _ => {}
         }
     }
-    args.number(newest.0);
-    args.number(newest.1);
-    for part in [count.map(u64::from), settings.map(u64::from)] {
+    args.number(newest);
+    for part in [number, count.map(u64::from), settings.map(u64::from)] {
         match part {
             Some(part) => args.number(part),
             None => args.push(""),
         }
     }
-}
-
-/// First and last seq, then each with its event.
-fn hot(group: &[&Op], args: &mut Words) {
-    for end in [group.first(), group.last()] {
-        if let Some(Op::Hot { seq, .. }) = end {
-            args.number(*seq);
-        }
-    }
+    let mut first = true;
     for op in group {
         if let Op::Hot { seq, event, .. } = op {
-            args.number(*seq);
+            if std::mem::take(&mut first) {
+                args.number(*seq);
+            }
             args.push(event);
         }
     }
@@ -264,7 +233,7 @@ fn cursor(group: &[&Op], args: &mut Words) {
         }
     }
     args.push(of);
-    [read.0, read.1, delivered].into_iter().for_each(|maximum| args.number(maximum));
+    args.push(format!("{}:{}:{delivered}", read.0, read.1));
 }
 
 pub(crate) fn number(number: u64) -> Bytes {

@@ -4,22 +4,11 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use bytes::Bytes;
 use lapwing_links::redis::Script;
-use lapwing_model::{Family, Member, PartitionId, kind::KINDS};
+use lapwing_model::{Family, PartitionId, kind::KINDS, view::UserConversation};
 
 use crate::{TIMEOUT, ViewError, Views, apply::number, keys, value};
 
 static CONVS: LazyLock<Script> = LazyLock::new(|| Script::new("convs", include_str!("lua/convs.lua")));
-
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct UserConversation {
-    pub conversation: String,
-    pub member: Member,
-    pub read_seq: u64,
-    pub read_n: u64,
-    pub delivered_seq: u64,
-    /// The other user of a p2p conversation.
-    pub peer: String,
-}
 
 impl Views {
     /// Up to `limit` conversations in order of their ids, those that the user left included.

@@ -4,7 +4,10 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use lapwing_links::redis::Script;
-use lapwing_model::{ConversationKey, Family, Header, Member, bucket};
+use lapwing_model::{
+    Family, bucket,
+    view::{HotPage, PageAsk},
+};
 
 use crate::{
     Piece, TIMEOUT, ViewError, Views,
@@ -13,29 +16,6 @@ use crate::{
 };
 
 static HOT: LazyLock<Script> = LazyLock::new(|| Script::new("hot", include_str!("lua/hot.lua")));
-
-#[derive(Debug, Clone, Copy)]
-pub struct PageAsk<'a> {
-    pub key: &'a ConversationKey,
-    /// None: no member's visibility is asked for (server API).
-    pub user: Option<&'a str>,
-    pub from: u64,
-    pub to: u64,
-    pub limit: u32,
-    /// The newest ones of from…to, else the oldest.
-    pub newest: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct HotPage {
-    pub header: Header,
-    pub persisted_seq: u64,
-    pub member: Option<Member>,
-    /// Lowest seq in the window; 0 = it is empty.
-    pub lowest: u64,
-    /// Encoded client events, ascending.
-    pub events: Vec<Bytes>,
-}
 
 impl Views {
     pub async fn hot_page(&self, ask: PageAsk<'_>) -> Result<HotPage, ViewError> {
@@ -70,10 +50,7 @@ impl Views {
         let (header, persisted_seq) = value::header(&fields[1..6]).ok_or_else(form)?;
         let member = value::member(&fields[6]).ok_or_else(form)?;
         let lowest = value::number(&fields[7]).ok_or_else(form)?;
-        let mut events = fields[8..].to_vec();
-        if ask.newest {
-            events.reverse();
-        }
+        let events = fields[8..].to_vec();
         Ok(HotPage { header, persisted_seq, member, lowest, events })
     }
 

@@ -35,9 +35,16 @@ pub(crate) fn members(bucket: Bucket, key: &ConversationKey) -> String {
     format!("members:{bucket}:{}:{}", key.tenant, key.conversation)
 }
 
-/// One slice of a bucket's dedupe window.
+/// Buckets whose dedupe windows lie together: a batch then has several entries for one command.
+const MID_BUCKETS: u32 = 8;
+
+pub(crate) fn mid_group(bucket: Bucket) -> u32 {
+    bucket / MID_BUCKETS
+}
+
+/// One slice of the dedupe window of some buckets.
 pub(crate) fn mid(bucket: Bucket, slice: u64) -> String {
-    format!("mid:{bucket}:{slice}")
+    format!("mid:{}:{slice}", mid_group(bucket))
 }
 
 pub(crate) fn cmidown(tenant: &str, sender: &str, client_mid: &str) -> String {

@@ -20,12 +20,11 @@ use std::time::Duration;
 use lapwing_links::redis::{Redis, RedisError};
 use lapwing_model::{Bucket, ConversationKey, PartitionId};
 
-pub use apply::{Applied, BATCH_BYTES, BATCH_RECORDS, Expect, Section};
-pub use conversations::UserConversation;
-pub use hot::{HotPage, PageAsk};
-pub use load::{LoadItem, LoadedItem};
+pub use apply::{BATCH_BYTES, BATCH_RECORDS, Section};
+pub use lapwing_model::view::{Applied, Expect, HotPage, LoadedItem, Owned, PageAsk, UserConversation};
+pub use load::LoadItem;
 pub use moves::Found;
-pub use own::{OwnItem, Owned};
+pub use own::OwnItem;
 pub use places::{Piece, Places, Settings};
 pub use rebuild::ops_of_row;
 

@@ -4,7 +4,10 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use lapwing_links::redis::{Script, Value};
-use lapwing_model::{Bucket, ConversationKey, Header, Member, MidEntry, view::slices};
+use lapwing_model::{
+    Bucket, ConversationKey, MidEntry,
+    view::{LoadedItem, slices},
+};
 
 use crate::{
     Piece, TIMEOUT, ViewError, Views,
@@ -22,14 +25,6 @@ pub struct LoadItem {
     pub lowest: u64,
     pub users: Vec<Arc<str>>,
     pub mid: Option<[u8; 16]>,
-}
-
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct LoadedItem {
-    pub header: Header,
-    pub persisted: u64,
-    pub mid: Option<MidEntry>,
-    pub members: Vec<Option<Member>>,
 }
 
 impl Views {

@@ -3,32 +3,32 @@
 
 use std::collections::HashMap;
 
-use lapwing_model::{Bucket, ConversationKey, Op};
+use lapwing_model::{ConversationKey, Op};
+
+use crate::keys::mid_group;
 
 /// Lua unpacks at most some thousand values into one command.
 const MOST: usize = 500;
 
 #[derive(PartialEq, Eq, Hash)]
 enum Slot<'a> {
-    Head(&'a ConversationKey),
-    Hot(&'a ConversationKey),
-    Mid(Bucket, u64),
+    /// Its events and its head, which move together.
+    Conversation(&'a ConversationKey),
+    Mid(u32, u64),
     Cursor(&'a str, &'a str, &'a str),
 }
 
-/// In the order of their first operations; each has at least one, all of one kind on one key.
+/// In the order of their first operations; each has at least one, and all go into one command.
 pub(crate) fn groups(ops: &[Op]) -> Vec<Vec<&Op>> {
     let mut groups: Vec<Vec<&Op>> = Vec::with_capacity(ops.len());
     let mut open: HashMap<Slot<'_>, usize> = HashMap::with_capacity(ops.len());
     for op in ops {
         let slot = match op {
-            Op::Head { key, .. } => Slot::Head(key),
-            Op::Hot { key, .. } => Slot::Hot(key),
-            Op::Mid { bucket, slice, .. } => Slot::Mid(*bucket, *slice),
+            Op::Head { key, .. } | Op::Hot { key, .. } => Slot::Conversation(key),
+            Op::Mid { bucket, slice, .. } => Slot::Mid(mid_group(*bucket), *slice),
             Op::Cursor { tenant, user, conversation, .. } => Slot::Cursor(tenant, user, conversation),
             Op::Persisted { key, .. } | Op::Reset { key, .. } => {
-                open.remove(&Slot::Head(key));
-                open.remove(&Slot::Hot(key));
+                open.remove(&Slot::Conversation(key));
                 groups.push(vec![op]);
                 continue;
             }
@@ -43,7 +43,7 @@ pub(crate) fn groups(ops: &[Op]) -> Vec<Vec<&Op>> {
             }
         };
         match open.get(&slot).and_then(|place| groups.get_mut(*place)) {
-            Some(group) if group.len() < MOST && follows(group.last(), op) => group.push(op),
+            Some(group) if takes(group, op) => group.push(op),
             _ => {
                 open.insert(slot, groups.len());
                 groups.push(vec![op]);
@@ -53,11 +53,18 @@ pub(crate) fn groups(ops: &[Op]) -> Vec<Vec<&Op>> {
     groups
 }
 
-/// What is left of a hot window's seqs goes by range, so these have to be neighbours.
-fn follows(last: Option<&&Op>, op: &Op) -> bool {
-    match (last, op) {
-        (Some(Op::Hot { seq: before, .. }), Op::Hot { seq, .. }) => *seq == before + 1,
-        _ => true,
+/// A conversation's events go on from seq to seq, each with its head behind it; anything else is told on its own.
+fn takes(group: &[&Op], op: &Op) -> bool {
+    let at = match group.last() {
+        Some(Op::Hot { seq, .. }) => *seq,
+        Some(Op::Head { head, .. }) if matches!(group.first(), Some(Op::Hot { .. })) => *head,
+        Some(Op::Head { .. }) => return false,
+        _ => return group.len() < MOST,
+    };
+    match op {
+        Op::Head { head, .. } => *head == at,
+        Op::Hot { seq, .. } => *seq == at + 1 && group.len() < MOST,
+        _ => false,
     }
 }
 
@@ -91,9 +98,8 @@ mod tests {
             hot("grp.a", 3),
             hot("grp.b", 9),
         ];
-        let expected: [&[Op]; 6] = [
-            &[hot("grp.a", 1), hot("grp.a", 2)],
-            &[head("grp.a", 1), head("grp.a", 2)],
+        let expected: [&[Op]; 5] = [
+            &[hot("grp.a", 1), head("grp.a", 1), hot("grp.a", 2), head("grp.a", 2)],
             &[hot("grp.b", 7)],
             &[persisted],
             &[hot("grp.a", 3)],
@@ -106,7 +112,11 @@ mod tests {
 
     #[test]
     fn a_group_ends_where_a_command_would_become_too_long() {
-        let ops: Vec<Op> = (1..=1200).map(|seq| hot("grp.a", seq)).collect();
+        let ops: Vec<Op> = (1..=600).flat_map(|seq| [hot("grp.a", seq), head("grp.a", seq)]).collect();
         assert_eq!(groups(&ops).iter().map(Vec::len).collect::<Vec<_>>(), [500, 500, 200]);
+        let odd = [&[hot("grp.a", 0)], &ops[..]].concat();
+        assert_eq!(groups(&odd).iter().map(Vec::len).collect::<Vec<_>>(), [501, 500, 200]);
+        let jumps = [head("grp.a", 7), hot("grp.a", 1), head("grp.a", 2), hot("grp.a", 4)];
+        assert_eq!(groups(&jumps).len(), 4);
     }
 }

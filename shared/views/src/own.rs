@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use futures::future::join_all;
 use lapwing_links::redis::Script;
-use lapwing_model::bucket::mid_bucket;
+use lapwing_model::{bucket::mid_bucket, view::Owned};
 
 use crate::{ViewError, Views, apply::number, keys, value};
 
@@ -21,14 +21,6 @@ pub struct OwnItem {
     pub sender: Arc<str>,
     pub client_mid: Arc<str>,
     pub content_hash: [u8; 16],
-}
-
-/// Who has the client_mid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Owned {
-    New,
-    SameContent,
-    OtherContent,
 }
 
 impl Views {

@@ -35,10 +35,6 @@ impl Words {
         self.bytes[end - LATER..end].copy_from_slice(&digits.as_bytes()[..LATER]);
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
     pub(crate) fn slices(&self) -> Vec<&[u8]> {
         let begins = std::iter::once(0).chain(self.ends.iter().copied());
         begins.zip(&self.ends).map(|(begin, end)| &self.bytes[begin..*end]).collect()
@@ -57,7 +53,6 @@ mod tests {
         words.push("");
         words.number(70);
         words.tell(count, 12);
-        assert_eq!(words.len(), 4);
         assert_eq!(words.slices(), [&b"P"[..], b"00000012", b"", b"70"]);
     }
 }

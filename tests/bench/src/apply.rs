@@ -209,7 +209,7 @@ async fn whole(connection: &MultiplexedConnection, count: u64, heads: &[(String,
         let found: Option<u64> =
             asked.arg(format!("head:{place}")).arg("h").query_async(&mut connection.clone()).await?;
         ensure!(found == Some(*head), "head:{place} is {found:?}, not {head}");
-        events += ask("ZCARD", format!("hot:{place}")).await?;
+        events += ask("LLEN", format!("hot:{place}")).await?;
     }
     ensure!(events == count, "{events} events in the hot windows, not {count}");
     let mids: Vec<String> = ::redis::cmd("KEYS").arg("mid:*").query_async(&mut connection.clone()).await?;

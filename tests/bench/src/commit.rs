@@ -6,7 +6,7 @@ use anyhow::{Result, bail, ensure};
 use lapwing_servers::{Cluster, Infra, Options};
 
 use crate::{
-    feed::{Answer, Order},
+    feed::{Answer, Order, StageTime},
     machine,
     report::Report,
     sample::thousands,
@@ -73,6 +73,8 @@ impl Seen {
 struct Bench {
     infra: Infra,
     fed: Vec<Fed>,
+    /// Each set of conversations has a tenant of its own, so that nothing is a duplicate of an earlier run.
+    tenants: u32,
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Report> {
@@ -86,7 +88,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Report> {
         if arguments.only { " --only" } else { "" }
     );
     let mut report = Report::begin("commit", "Commit: messages accepted by one router", command);
-    let mut bench = Bench { infra: servers::start(Needs::Routers).await?, fed: Vec::new() };
+    let mut bench = Bench { infra: servers::start(Needs::Routers).await?, fed: Vec::new(), tenants: 0 };
     report.note(servers::REDIS_NOTE);
     bench.routers(1, &arguments).await?;
     // Caches, connections, the JVM.
@@ -97,7 +99,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Report> {
         let light = bench.feed(SHORT, arguments.in_flight, Some(LIGHT)).await?;
         let shown = shown_latency(&light);
         report.figure(format!("reply at {LIGHT} messages/s, in process"), shown);
-        shares(&mut report, &mut bench, &arguments, most.a_second()).await?;
+        shares(&mut report, &mut bench, &arguments, &light, most.a_second()).await?;
         ladder(&mut report, &mut bench, &arguments, &most).await?;
     }
     bench.stop().await?;
@@ -116,9 +118,10 @@ impl Bench {
             self.fed.push(Fed::start(&format!("r{number}"), &self.infra, &redis)?);
         }
         // Whoever starts first takes everything and then gives shares away: asked until the shares make the whole.
-        for attempt in 0..30 {
+        for _ in 0..30 {
+            self.tenants += 1;
             let order = Order::Prepare {
-                tenant: format!("t-bench-{count}-{attempt}"),
+                tenant: format!("t-bench-{}", self.tenants),
                 conversations: arguments.conversations,
                 body: arguments.body,
             };
@@ -217,26 +220,32 @@ fn throughput(report: &mut Report, most: &Seen, arguments: &Arguments) {
 }
 
 /// Stage latencies at parts of the limit.
-async fn shares(report: &mut Report, bench: &mut Bench, arguments: &Arguments, limit: f64) -> Result<()> {
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    for (place, share) in [0.25, 0.5, 0.75].into_iter().enumerate() {
+async fn shares(
+    report: &mut Report,
+    bench: &mut Bench,
+    arguments: &Arguments,
+    light: &Seen,
+    limit: f64,
+) -> Result<()> {
+    let cell = |stage: &StageTime| format!("{:.2} / {:.2}", stage.p50_ms, stage.p99_ms);
+    let mut rows: Vec<Vec<String>> =
+        light.answer.stages.iter().map(|stage| vec![stage.stage.clone(), cell(stage)]).collect();
+    for share in [0.25, 0.5, 0.75] {
         let seen = bench.feed(SHORT, arguments.in_flight, Some(limit * share)).await?;
         let name = format!("{:.0} % of the limit ({}/s)", share * 100.0, thousands(limit * share));
         report.figure(
             format!("reply at {name}"),
             format!("{}, {}/s accepted", shown_latency(&seen), thousands(seen.a_second())),
         );
-        for (line, stage) in seen.answer.stages.iter().enumerate() {
-            if place == 0 {
-                rows.push(vec![stage.stage.clone()]);
-            }
-            if let Some(row) = rows.get_mut(line).filter(|row| row[0] == stage.stage) {
-                row.push(format!("{:.2} / {:.2}", stage.p50_ms, stage.p99_ms));
+        for stage in &seen.answer.stages {
+            if let Some(row) = rows.iter_mut().find(|row| row[0] == stage.stage) {
+                row.push(cell(stage));
             }
         }
     }
     report.note("Stage latencies, P50 / P99 in ms, from the buckets of `lapwing_stage_seconds`:");
-    report.table(&["stage", "at 25 %", "at 50 %", "at 75 %"], rows);
+    let light = format!("at {LIGHT}/s");
+    report.table(&["stage", &light, "at 25 %", "at 50 %", "at 75 %"], rows);
     Ok(())
 }
 

@@ -40,6 +40,10 @@ pub(crate) struct Journal {
 pub(crate) enum Claim {
     AckP99Below(f64),
     Accepted(usize),
+    /// No session of a client was lost.
+    Connected,
+    /// The most that any process of that kind (`r`: r1, r2) had in memory, in MiB; a server stands for itself.
+    MemoryBelow(&'static str, f64),
 }
 
 #[derive(Default)]
@@ -116,6 +120,22 @@ impl Journal {
                         judged.ack_p99_ms < ms && judged.accepted > 0,
                     );
                 }
+                Claim::Connected => {
+                    let lost = judged.figures["disconnects"].as_u64();
+                    let value = lost.map_or("not told".to_owned(), |lost| format!("{lost} lost"));
+                    self.check("sessions of clients", value, "none lost", lost == Some(0));
+                }
+                Claim::MemoryBelow(process, limit) => {
+                    let most = most_memory(judged, process);
+                    let value = most.map_or("not seen".to_owned(), |most| format!("{most:.0} MiB"));
+                    let name = format!("memory of each {process}");
+                    self.check(
+                        &name,
+                        value,
+                        &format!("< {limit} MiB"),
+                        most.is_some_and(|most| most < limit),
+                    );
+                }
                 Claim::Accepted(all) => {
                     let good = judged.accepted == all && judged.planned == all;
                     self.check("accepted", judged.accepted, &format!("{all}, all that were sent"), good);
@@ -128,4 +148,14 @@ impl Journal {
         let inner = self.inner.lock();
         Told { injections: inner.injections.clone(), seen: inner.seen.clone(), checks: inner.checks.clone() }
     }
+}
+
+fn most_memory(judged: &Judged, process: &str) -> Option<f64> {
+    let rows = judged.figures["machine"].as_array()?;
+    let own = |row: &&serde_json::Value| {
+        let number = row["process"].as_str().and_then(|name| name.strip_prefix(process));
+        number.is_some_and(|number| number.chars().all(|c| c.is_ascii_digit()))
+    };
+    let own = rows.iter().filter(own);
+    own.filter_map(|row| row["rss_max_mib"].as_f64()).reduce(f64::max)
 }

@@ -5,6 +5,7 @@
 mod journal;
 mod outcome;
 mod play;
+mod population;
 mod scenarios;
 mod stack;
 mod watch;
@@ -40,7 +41,7 @@ enum Command {
         #[arg(long)]
         quick: bool,
     },
-    /// All scenarios, one after the other
+    /// All scenarios but the long ones, one after the other
     All {
         /// Leave out what has a result already
         #[arg(long)]
@@ -79,7 +80,10 @@ pub fn main() -> ExitCode {
 async fn run(command: Command) -> anyhow::Result<bool> {
     match command {
         Command::List => {
-            all().iter().for_each(|scenario| println!("{:<24} {}", scenario.name, scenario.shows));
+            for scenario in all() {
+                let alone = if scenario.long { " (only by its name)" } else { "" };
+                println!("{:<24} {}{alone}", scenario.name, scenario.shows);
+            }
             Ok(true)
         }
         Command::Run { name, quick } => {
@@ -93,12 +97,17 @@ async fn run(command: Command) -> anyhow::Result<bool> {
     }
 }
 
+/// What `all` plays.
+fn usual() -> impl Iterator<Item = &'static Scenario> {
+    all().into_iter().filter(|scenario| !scenario.long)
+}
+
 async fn every(resume: bool, quick: bool) -> anyhow::Result<bool> {
     if !resume {
-        all().iter().try_for_each(|scenario| outcome::forget(scenario.name))?;
+        usual().try_for_each(|scenario| outcome::forget(scenario.name))?;
     }
     let mut outcomes = Vec::new();
-    for scenario in all() {
+    for scenario in usual() {
         if let Some(there) = outcome::load(scenario.name)?.filter(|there| there.quick == quick) {
             outcomes.push(there);
             continue;

@@ -7,6 +7,8 @@ mod links;
 mod nats;
 mod pauses;
 mod persister;
+mod rebuild;
+mod receipts;
 mod redis;
 mod router;
 mod tour;
@@ -25,6 +27,8 @@ pub struct Scenario {
     pub shape: fn(quick: bool) -> Shape,
     /// Without a fault it proves nothing.
     pub faulty: bool,
+    /// Takes many minutes: played only by its name.
+    pub long: bool,
     pub(crate) play: for<'a> fn(&'a mut World) -> BoxFuture<'a, anyhow::Result<()>>,
 }
 
@@ -34,15 +38,16 @@ impl Scenario {
         shows: &'static str,
         play: for<'a> fn(&'a mut World) -> BoxFuture<'a, anyhow::Result<()>>,
     ) -> Self {
-        Self { name, shows, stack: Stack::PLAIN, shape: crate::play::usual, faulty: true, play }
+        Self { name, shows, stack: Stack::PLAIN, shape: crate::play::usual, faulty: true, long: false, play }
     }
 }
 
 /// In the order in which `all` plays them.
 pub fn all() -> Vec<&'static Scenario> {
-    let families: [&'static [Scenario]; 10] = [
+    let families: [&'static [Scenario]; 12] = [
         &tour::SCENARIOS,
         &router::SCENARIOS,
+        &receipts::SCENARIOS,
         &redis::SCENARIOS,
         &kafka::SCENARIOS,
         &nats::SCENARIOS,
@@ -51,6 +56,7 @@ pub fn all() -> Vec<&'static Scenario> {
         &deploy::SCENARIOS,
         &links::SCENARIOS,
         &pauses::SCENARIOS,
+        &rebuild::SCENARIOS,
     ];
     families.into_iter().flatten().collect()
 }

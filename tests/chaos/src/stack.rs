@@ -3,7 +3,10 @@
 use anyhow::Context;
 use lapwing_servers::{
     Cluster, Infra, InfraOptions, Options, install, kafka::Brokers, ports, proxy::Proxy, redis::Redis,
+    small_disk::SmallDisk,
 };
+
+use crate::population::Population;
 
 /// What a scenario's stack has beside two gateways and two persisters.
 #[derive(Debug, Clone, Copy, Default)]
@@ -16,12 +19,26 @@ pub struct Stack {
     pub named_kafka: bool,
     /// Services reach all four servers by way of proxies, Kafka's own address among them.
     pub linked: bool,
+    /// Kafka's data is on a disk that can be filled.
+    pub small_disk: bool,
+    /// That are there before the load, of a tenant of their own; a second, empty Redis stands beside the first.
+    pub conversations: u64,
 }
 
 impl Stack {
-    pub(crate) const PLAIN: Self =
-        Self { routers: 2, brokers: Brokers::One, replica: false, named_kafka: false, linked: false };
+    pub(crate) const PLAIN: Self = Self {
+        routers: 2,
+        brokers: Brokers::One,
+        replica: false,
+        named_kafka: false,
+        linked: false,
+        small_disk: false,
+        conversations: 0,
+    };
 }
+
+/// Many times what a scenario writes.
+const DISK_MIB: u32 = 256;
 
 /// The other Redis, and the ways to both.
 pub(crate) struct Replica {
@@ -41,6 +58,10 @@ pub(crate) struct Links {
 }
 
 pub(crate) struct Parts {
+    /// Before the cluster, whose folder it is mounted in.
+    pub(crate) disk: Option<SmallDisk>,
+    pub(crate) population: Option<Population>,
+    pub(crate) second: Option<Redis>,
     pub(crate) cluster: Cluster,
     pub(crate) replica: Option<Replica>,
     pub(crate) kafka: Option<Proxy>,
@@ -50,9 +71,11 @@ pub(crate) struct Parts {
 pub(crate) async fn start(stack: Stack) -> anyhow::Result<Parts> {
     let infra = InfraOptions { brokers: stack.brokers, ..InfraOptions::default() };
     let mut infra = Infra::prepare(infra).await?;
+    let disk = if stack.small_disk { Some(SmallDisk::under(&infra.kafka().data(), DISK_MIB)?) } else { None };
     let mut env = Vec::new();
     let links = if stack.linked { Some(links(&mut infra, &mut env).await?) } else { None };
     infra.start_all().await?;
+    let second = if stack.conversations > 0 { Some(second(&infra, &mut env).await?) } else { None };
     let replica = if stack.replica { Some(replica(&infra, &mut env).await?) } else { None };
     let kafka = if stack.named_kafka {
         let proxy = Proxy::start(&infra.kafka().address()).await?;
@@ -71,7 +94,11 @@ pub(crate) async fn start(stack: Stack) -> anyhow::Result<Parts> {
     let cluster = Cluster::with_infra(infra, &options)?;
     cluster.start_services().await.context("the private stack")?;
     cluster.state().save(&cluster.infra().folder().join("state.json"))?;
-    Ok(Parts { cluster, replica, kafka, links })
+    let population = match stack.conversations {
+        0 => None,
+        many => Some(Population::make(&cluster, many).await.context("the population")?),
+    };
+    Ok(Parts { disk, population, second, cluster, replica, kafka, links })
 }
 
 async fn links(infra: &mut Infra, env: &mut Vec<(String, String)>) -> anyhow::Result<Links> {
@@ -90,6 +117,20 @@ async fn links(infra: &mut Infra, env: &mut Vec<(String, String)>) -> anyhow::Re
     ];
     env.extend(urls.map(|(key, url)| (key.to_owned(), url)));
     Ok(links)
+}
+
+async fn second(infra: &Infra, env: &mut Vec<(String, String)>) -> anyhow::Result<Redis> {
+    let tools = install::ensure().await?;
+    let redis = Redis::prepare(&tools, &infra.folder().join("redis-two"), ports::any()?, false)?;
+    redis.start().await.context("the second Redis")?;
+    let urls = format!("one={} two={}", infra.redis().url(), redis.url());
+    let all = [
+        ("LAPWING_REDIS_URL", urls.as_str()),
+        ("LAPWING_REDIS_BUCKETS", "0-255=one"),
+        ("LAPWING_REDIS_USERS", "0-63=one"),
+    ];
+    env.extend(all.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    Ok(redis)
 }
 
 async fn replica(infra: &Infra, env: &mut Vec<(String, String)>) -> anyhow::Result<Replica> {

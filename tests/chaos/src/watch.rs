@@ -41,7 +41,7 @@ struct Service {
 
 const EVERY: Duration = Duration::from_millis(250);
 /// Lines on `info` that tell of ownership and views; warnings and errors are all told.
-const TELLING: [&str; 7] = [
+const TELLING: [&str; 8] = [
     "claims",
     "serves",
     "steps down",
@@ -49,6 +49,7 @@ const TELLING: [&str; 7] = [
     "the Redis views take batches again",
     "NATS is back",
     "lease taken",
+    "told what was left untold",
 ];
 
 impl Watch {

@@ -8,16 +8,22 @@ use std::{
 use anyhow::Context;
 use lapwing_loadtest::drive::Load;
 use lapwing_runtime::fail_point;
-use lapwing_servers::{Cluster, Managed, http, proxy::Proxy, services::Service};
+use lapwing_servers::{
+    Cluster, Managed, http, proxy::Proxy, redis::Redis, services::Service, small_disk::SmallDisk,
+};
 use parking_lot::Mutex;
 
 use crate::{
     journal::{Journal, MIN_IN_FLIGHT},
+    population::Population,
     stack::{Links, Parts, Replica},
     watch::Line,
 };
 
 pub(crate) struct World {
+    pub(crate) disk: Option<SmallDisk>,
+    pub(crate) population: Option<Population>,
+    pub(crate) second: Option<Redis>,
     pub(crate) cluster: Cluster,
     pub(crate) replica: Option<Replica>,
     pub(crate) kafka: Option<Proxy>,
@@ -42,8 +48,8 @@ impl World {
         lines: Arc<Mutex<Vec<Line>>>,
         quick: bool,
     ) -> Self {
-        let Parts { cluster, replica, kafka, links } = parts;
-        Self { cluster, replica, kafka, links, load, journal, lines, quick }
+        let Parts { disk, population, second, cluster, replica, kafka, links } = parts;
+        Self { disk, population, second, cluster, replica, kafka, links, load, journal, lines, quick }
     }
 
     /// Waits for many publishes in flight, does it, tells it.
@@ -80,6 +86,11 @@ impl World {
         tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
     }
 
+    /// An owner younger than this asks Redis also about first attempts: they may have been stored by the one before.
+    pub(crate) async fn owners_remember(&self) {
+        self.wait(7.0).await;
+    }
+
     /// The long one, or the short one of `--quick`.
     pub(crate) fn seconds(&self, long: f64, quick: f64) -> f64 {
         if self.quick { quick } else { long }
@@ -99,13 +110,16 @@ impl World {
 
     /// Partitions that this router serves, as it says itself; None: no answer.
     pub(crate) async fn served_by(&self, router: &Service) -> Option<usize> {
+        let rows = self.partitions(router).await?;
+        Some(rows.iter().filter(|row| row["state"] == "serving").count())
+    }
+
+    pub(crate) async fn partitions(&self, router: &Service) -> Option<Vec<serde_json::Value>> {
         let key = Some(self.cluster.operator_key());
         let address = router.admin_address();
         let asked = http::request(&address, "GET", "/admin/partitions", key, None);
         let answer = tokio::time::timeout(Duration::from_secs(1), asked).await.ok()?.ok()?;
-        let rows = answer.json().ok()?;
-        let rows = rows.as_array()?;
-        Some(rows.iter().filter(|row| row["state"] == "serving").count())
+        answer.json().ok()?.as_array().cloned()
     }
 
     /// Until the routers of these indices serve every partition together; the time since `from`.

@@ -1,6 +1,6 @@
 //! Kafka as one process, broker and controller, with the product's topics.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -99,6 +99,11 @@ impl Kafka {
     /// The first is what `Kafka` itself stands for.
     pub fn broker(&self, index: usize) -> &Managed {
         &self.brokers[index].server
+    }
+
+    /// Where the first broker keeps its data.
+    pub fn data(&self) -> PathBuf {
+        self.brokers[0].server.record().spec.folder.join("data")
     }
 
     pub fn address(&self) -> String {

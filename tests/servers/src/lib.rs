@@ -20,6 +20,7 @@ pub mod redis;
 mod redis_wire;
 pub mod secrets;
 pub mod services;
+pub mod small_disk;
 pub mod state;
 
 pub use cluster::{Cluster, Options};

@@ -177,7 +177,7 @@ fn the_dedupe_memory_outlives_the_lookups_that_were_asked_before() {
     rig.fail(epoch);
     let retry = rig.retry("grp.g", "alice", "m1");
     let lookup = rig.lookups.pop_front().unwrap();
-    let before = rig.view.load(&lookup.key, lookup.load.as_ref().unwrap());
+    let before = rig.load(&lookup);
     // Meanwhile another router owned it for a moment and accepted that message; the view took it.
     let own_claim = rig.wire.pop_front().unwrap();
     rig.foreign_epoch(99, &[("grp.g", "alice", "m1", 2)]);

@@ -28,7 +28,7 @@ fn only_what_the_view_has_is_evicted_and_comes_back_whole() {
     rig.pass(1);
     let cold = rig.publish("grp.a", "alice", "m2");
     let ask = rig.lookups[0].load.clone().unwrap();
-    assert_eq!((ask.lowest, ask.users.len()), (rig.view.at.offset, 1));
+    assert_eq!((ask.lowest, ask.users.len()), (rig.view.position().offset, 1));
     rig.settle();
     assert_eq!((rig.told(warm), rig.told(cold)), (Told::Accepted(2), Told::Accepted(3)));
     let known = rig.retry("grp.a", "alice", "m1");
@@ -46,7 +46,7 @@ fn a_view_that_moved_back_serves_no_cold_load_until_it_is_replayed() {
     let whole = std::mem::replace(&mut rig.view, before);
     rig.core.view_at(0);
     let sent = rig.publish("grp.a", "alice", "m1");
-    assert_eq!(rig.lookups[0].load.as_ref().unwrap().lowest, whole.at.offset);
+    assert_eq!(rig.lookups[0].load.as_ref().unwrap().lowest, whole.position().offset);
     rig.settle();
     assert_eq!(rig.told(sent), refused("not_ready"));
     rig.view = whole;
@@ -84,7 +84,7 @@ fn a_load_on_its_way_keeps_its_conversation() {
     rig.pass(1);
     let sent = rig.publish("grp.a", "alice", "m1");
     let lookup = rig.lookups.pop_front().unwrap();
-    let early = rig.view.load(&lookup.key, lookup.load.as_ref().unwrap());
+    let early = rig.load(&lookup);
     let other = rig.retry("grp.a", "alice", "m2");
     rig.answer_lookups();
     assert!(rig.wire.is_empty() && rig.waits(other), "strictly in order");

@@ -1,6 +1,6 @@
 //! Cold loads by way of a persister, while the view's Redis is away (R-ACK-5, R-SEQ-9; ADR 7).
 
-use lapwing_model::{Family, Header, Member};
+use lapwing_model::{Family, Header, Member, Position};
 use lapwing_router_core::{Load, Loaded, Options, view::ViewCursor};
 
 use crate::rig::{Rig, Told, refused};
@@ -18,9 +18,8 @@ fn mysql(at: u64, head: u64) -> Load {
 fn new_owner(options: Options) -> Rig {
     let mut rig = Rig::idle(options);
     rig.foreign_epoch(99, &[1, 2, 3, 4, 5].map(|seq| ("grp.g", "alice", "old", seq)));
-    rig.view.at.offset = 6;
-    (rig.view.at.epoch, rig.view.at.index) = (0, 5);
-    rig.cursor = ViewCursor::new(Family::Commit, rig.view.at, 1 << 20);
+    rig.view.force(Position { offset: 6, epoch: 0, index: 5 }, &[]);
+    rig.cursor = ViewCursor::new(Family::Commit, rig.view.position(), 1 << 20);
     rig.take_over();
     rig.settle();
     rig.wait(10_000);

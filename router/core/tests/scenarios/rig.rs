@@ -5,7 +5,13 @@ use std::{
     sync::Arc,
 };
 
-use lapwing_model::{ConversationKey, Family, PartitionId, Position, kind::p2p_id, record::content_hash};
+use lapwing_contracts::Piece;
+use lapwing_model::{
+    ConversationKey, Family, PartitionId, Position,
+    kind::p2p_id,
+    record::content_hash,
+    view::{Applied, Expect},
+};
 use lapwing_proto::{
     Message as _, bus,
     bus::{publish_outcome, router_reply},
@@ -16,7 +22,7 @@ use lapwing_router_core::{
     Effect, Lookup, LookupAnswer, Now, Options, Own, Partition, Released, RequestId, State, view::ViewCursor,
 };
 
-use crate::view::View;
+use crate::view;
 
 pub(crate) const NONCE: u64 = 7;
 
@@ -41,7 +47,7 @@ pub(crate) struct Rig {
     pub(crate) now: Now,
     pub(crate) log: Vec<Record>,
     read: usize,
-    pub(crate) view: View,
+    pub(crate) view: Piece,
     pub(crate) cursor: ViewCursor,
     pub(crate) own: Own,
     owned: HashMap<(Arc<str>, Arc<str>), [u8; 16]>,
@@ -101,7 +107,7 @@ impl Rig {
             now: Now { mono: 1_000_000, wall: 1_700_000_000_000 },
             log: Vec::new(),
             read: 0,
-            view: View::default(),
+            view: Piece::begun(),
             cursor: ViewCursor::new(Family::Commit, Position::default(), 1 << 20),
             own: Own::NotAsked,
             owned: HashMap::new(),
@@ -131,8 +137,9 @@ impl Rig {
     }
 
     pub(crate) fn take_over(&mut self) {
-        self.read = self.view.at.offset as usize;
-        self.core.take_over(NONCE, self.view.at, self.view.at, self.now);
+        self.read = self.view.position().offset as usize;
+        let at = self.view.position();
+        self.core.take_over(NONCE, at, at, self.now);
         self.pump();
     }
 
@@ -174,11 +181,15 @@ impl Rig {
     }
 
     pub(crate) fn answer(&mut self, lookup: &Lookup) {
-        let load = match &lookup.load {
+        self.answer_with(lookup, self.load(lookup));
+    }
+
+    /// What the view says now.
+    pub(crate) fn load(&self, lookup: &Lookup) -> lapwing_router_core::Load {
+        match &lookup.load {
             None => lapwing_router_core::Load::NotAsked,
-            Some(ask) => self.view.load(&lookup.key, ask),
-        };
-        self.answer_with(lookup, load);
+            Some(ask) => view::load(&self.view, &lookup.key, lookup.bucket, ask, self.now.wall),
+        }
     }
 
     pub(crate) fn answer_with(&mut self, lookup: &Lookup, load: lapwing_router_core::Load) {
@@ -257,7 +268,8 @@ impl Rig {
     /// The view takes all that was released.
     pub(crate) fn apply(&mut self) {
         while let Some(batch) = self.cursor.next(100, 1 << 20, false) {
-            self.view.apply(batch.expected, batch.new, &batch.ops).unwrap();
+            let expect = Expect::Move(batch.expected, batch.new);
+            assert_eq!(self.view.apply(&expect, &batch.ops), Applied::Ok);
             self.cursor.applied(batch.new);
             self.core.view_at(batch.new.offset);
         }

@@ -53,7 +53,7 @@ impl World {
     pub(crate) fn take_over(&mut self, slot: usize) {
         let of = &self.parts[self.slots[slot].part];
         let persisted = of.persister.tables.at;
-        let mut views: Vec<Position> = of.pieces.iter().map(|piece| piece.view.at).collect();
+        let mut views: Vec<Position> = of.pieces.iter().map(|piece| piece.view.position()).collect();
         if !self.redis_up() || self.fault(0.1) {
             self.counts.add("a take-over without Redis");
             views.fill(persisted);

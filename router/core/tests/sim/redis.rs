@@ -1,30 +1,32 @@
 //! The Redis instances: each partition has in each of them a piece of both families, with a position of its own.
 
-use std::collections::BTreeMap;
-
-use lapwing_model::{Family, Op, Position, bucket, view::FAMILIES};
+use lapwing_contracts::{Owners, Piece};
+use lapwing_model::{
+    Family, Op, Position, bucket,
+    view::{Applied, Expect, FAMILIES, Owned},
+};
 use lapwing_router_core::{Load, Lookup, LookupAnswer, Own, Safeguard, view::Batch};
 use rand::Rng as _;
 
 use crate::{
     faults::Break,
     plan::{Plan, TENANT},
-    view::View,
+    view,
     world::{Event, World},
 };
 
-/// One partition's piece of one family on one instance.
+/// A piece of the views that can be rolled back.
 #[derive(Default, Clone)]
-pub(crate) struct Piece {
-    pub(crate) view: View,
+pub(crate) struct Kept {
+    pub(crate) view: Piece,
     /// All that changed it, from empty on: a rollback runs a part of it again.
     applied: Vec<(Position, Vec<Op>)>,
 }
 
-impl Piece {
+impl Kept {
     fn roll_back(&mut self, applies: usize) {
         self.applied.truncate(self.applied.len().saturating_sub(applies));
-        self.view = View::default();
+        self.view = Piece::default();
         for (new, ops) in &self.applied {
             self.view.force(*new, ops);
         }
@@ -34,8 +36,7 @@ impl Piece {
 #[derive(Default)]
 pub(crate) struct Instance {
     pub(crate) down_until: u64,
-    /// `cmidown`: (sender, client_mid) → content hash.
-    owned: BTreeMap<(String, String), [u8; 16]>,
+    owners: Owners,
 }
 
 pub(crate) fn piece(instance: usize, family: Family) -> usize {
@@ -95,7 +96,9 @@ impl World {
                     ask.lowest = 0;
                 }
                 let part = self.slots[slot].part;
-                self.parts[part].pieces[piece(instance, Family::Commit)].view.load(&lookup.key, &ask)
+                let of = &self.parts[part].pieces[piece(instance, Family::Commit)].view;
+                let wall = self.now(self.slots[slot].router).wall;
+                view::load(of, &lookup.key, lookup.bucket, &ask, wall)
             }
         };
         let own = match &lookup.own {
@@ -115,14 +118,10 @@ impl World {
             self.counts.add("a skipped client_mid check");
             return Own::Skipped;
         }
-        let place = (sender.to_owned(), client_mid.to_owned());
-        match self.instances[instance].owned.get(&place) {
-            None => {
-                self.instances[instance].owned.insert(place, hash);
-                Own::New
-            }
-            Some(known) if *known == hash => Own::SameContent,
-            Some(_) => Own::OtherContent,
+        match self.instances[instance].owners.own(TENANT, sender, client_mid, hash) {
+            Owned::New => Own::New,
+            Owned::SameContent => Own::SameContent,
+            Owned::OtherContent => Own::OtherContent,
         }
     }
 
@@ -136,7 +135,7 @@ impl World {
         self.within(10, slot, Event::Applied(tenure, piece, result, batch.new));
     }
 
-    /// `apply.lua`: all or nothing. Err: where the view stands instead.
+    /// Err: where the view stands instead.
     pub(crate) fn apply(
         &mut self,
         slot: usize,
@@ -147,14 +146,19 @@ impl World {
     ) -> Result<(), Position> {
         self.plan.keep(piece, &mut ops);
         let of = &mut self.parts[self.slots[slot].part].pieces[piece];
-        let before = of.view.at;
+        let before = of.view.stands();
         let result = if self.broken == Some(Break::Position) {
             of.view.force(new, &ops);
             Ok(())
         } else {
-            of.view.apply(expected, new, &ops)
+            match of.view.apply(&Expect::Move(expected, new), &ops) {
+                Applied::Ok => Ok(()),
+                // What a rebuild from MySQL would fill, the log fills here.
+                Applied::At(at) => Err(at.unwrap_or_default()),
+                Applied::Moved(to) => unreachable!("nothing is moved here, least of all to {to}"),
+            }
         };
-        if of.view.at != before {
+        if of.view.stands() != before {
             of.applied.push((new, ops));
         }
         result
@@ -168,11 +172,10 @@ impl World {
                 self.parts[part].pieces[piece(instance, family)].roll_back(applies);
             }
         }
-        let of = &mut self.instances[instance].owned;
+        let of = &mut self.instances[instance].owners;
         let kept = if all { 0 } else { of.len().saturating_sub(self.random.random_range(0..4)) };
         while of.len() > kept {
-            let last = of.keys().next_back().cloned();
-            last.and_then(|place| of.remove(&place));
+            of.forget_last();
         }
         self.counts.add(if all { "a Redis lost" } else { "a view moved back" });
     }

@@ -164,7 +164,7 @@ impl World {
                 // Claims and void records at the very end are told when something is acknowledged behind them.
                 let events = log.valid.values().flatten().max().map_or(0, |last| last + 1);
                 owners[0].core.position().offset == log.len()
-                    && self.parts[part].pieces.iter().all(|piece| piece.view.at.offset >= events)
+                    && self.parts[part].pieces.iter().all(|piece| piece.view.position().offset >= events)
             }
         };
         (0..self.parts.len()).all(one_owner)
@@ -185,7 +185,7 @@ impl World {
             )
         });
         let parts = self.parts.iter().map(|part| {
-            let pieces: Vec<_> = part.pieces.iter().map(|piece| piece.view.at.offset).collect();
+            let pieces: Vec<_> = part.pieces.iter().map(|piece| piece.view.position().offset).collect();
             format!(
                 "{} ends at {}, pieces at {pieces:?}, wires {}",
                 part.id,

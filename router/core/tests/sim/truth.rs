@@ -5,13 +5,14 @@ use std::{
     sync::Arc,
 };
 
+use lapwing_contracts::{OfUser, Piece};
 use lapwing_model::{ConversationKey, Header, Member, MidEntry, view::mid_hash};
 use lapwing_proto::{
     Message as _, client,
     record::{Record, record::Body},
 };
 
-use crate::{log::Log, redis::family_of, view::View, world::Part};
+use crate::{log::Log, redis::family_of, world::Part};
 
 /// A user's times in a conversation: from, to (0 = still there).
 pub(crate) type Times = BTreeMap<(String, String), Vec<(u64, u64)>>;
@@ -165,15 +166,16 @@ impl Truth {
     /// The views must hold what the log says, at a position that the log has.
     pub(crate) fn compare(&mut self, part: &Part) {
         let log = &part.log;
-        let (mut commit, mut user) = (View::default(), View::default());
+        let (mut commit, mut user) = (Piece::default(), Piece::default());
         for (number, piece) in part.pieces.iter().enumerate() {
-            let (view, there) = (&piece.view, log.position(piece.view.at.offset.min(log.len())));
-            if view.at != there {
-                self.wrong.push(format!("piece {number} stands at {:?}, the log at {there:?}", view.at));
+            let (view, at) = (&piece.view, piece.view.position());
+            let there = log.position(at.offset.min(log.len()));
+            if at != there {
+                self.wrong.push(format!("piece {number} stands at {at:?}, the log at {there:?}"));
             }
             match family_of(number) {
-                lapwing_model::Family::Commit => commit.absorb(view),
-                lapwing_model::Family::User => user.absorb(view),
+                lapwing_model::Family::Commit => absorb(&mut commit, view),
+                lapwing_model::Family::User => absorb(&mut user, view),
             }
         }
         let key = |conversation: &String| ConversationKey::new("t", conversation.as_str());
@@ -185,8 +187,9 @@ impl Truth {
             .map(|((of, user), member)| ((key(&of), Arc::<str>::from(user)), member))
             .collect();
         self.same("members", &commit.members, &members);
-        let mids = self.mids.clone();
-        self.same("client_mids", &commit.mids, &mids);
+        let mids: BTreeMap<_, _> = commit.mids.iter().map(|((.., mid), entry)| (*mid, *entry)).collect();
+        let expected = self.mids.clone();
+        self.same("client_mids", &mids, &expected);
         let told = |event: &bytes::Bytes| {
             let event = client::Event::decode(event.clone()).unwrap_or_default();
             (event.conversation, event.seq, event.n, event.sender, event.client_mid)
@@ -199,16 +202,19 @@ impl Truth {
             .collect();
         events.sort();
         self.same("hot windows", &hot, &events);
-        let by_user = |of: &BTreeMap<(Arc<str>, Arc<str>), Member>| -> BTreeMap<(String, String), Member> {
-            of.iter().map(|((user, of), member)| ((of.to_string(), user.to_string()), *member)).collect()
+        let by_user = |of: &BTreeMap<OfUser, Member>| -> BTreeMap<(String, String), Member> {
+            of.iter().map(|((_, user, of), member)| ((of.to_string(), user.to_string()), *member)).collect()
         };
         let members = self.members();
         self.same("users' conversations", &by_user(&user.joined), &members);
-        let read: BTreeMap<_, _> =
-            user.read.iter().map(|((user, of), read)| ((user.to_string(), of.to_string()), *read)).collect();
+        let read: BTreeMap<_, _> = user
+            .cursors
+            .iter()
+            .map(|((_, user, of), (seq, n, _))| ((user.to_string(), of.to_string()), (*seq, *n)))
+            .collect();
         let expected = self.read.clone();
         self.same("read cursors", &read, &expected);
-        let peers: BTreeSet<_> = user.peers.keys().map(|(_, of)| of.to_string()).collect();
+        let peers: BTreeSet<_> = user.peers.keys().map(|(_, _, of)| of.to_string()).collect();
         let expected = self.peers.clone();
         self.same("peers", &peers, &expected);
     }
@@ -262,14 +268,12 @@ impl Truth {
     }
 }
 
-impl View {
-    fn absorb(&mut self, other: &Self) {
-        self.heads.extend(other.heads.clone());
-        self.hot.extend(other.hot.clone());
-        self.mids.extend(other.mids.iter().map(|(mid, entry)| (*mid, *entry)));
-        self.members.extend(other.members.clone());
-        self.joined.extend(other.joined.clone());
-        self.peers.extend(other.peers.clone());
-        self.read.extend(other.read.clone());
-    }
+fn absorb(into: &mut Piece, other: &Piece) {
+    into.heads.extend(other.heads.clone());
+    into.hot.extend(other.hot.clone());
+    into.mids.extend(other.mids.clone());
+    into.members.extend(other.members.clone());
+    into.joined.extend(other.joined.clone());
+    into.peers.extend(other.peers.clone());
+    into.cursors.extend(other.cursors.clone());
 }

@@ -19,7 +19,7 @@ use crate::{
     machine::Machine,
     persister::Persister,
     plan::{GATEWAYS, GROUPS, Plan, ROUTERS, USERS, p2p},
-    redis::{Instance, Piece},
+    redis::{Instance, Kept},
     slot::Slot,
 };
 
@@ -82,7 +82,7 @@ impl Counts {
 pub(crate) struct Part {
     pub(crate) id: PartitionId,
     pub(crate) log: Log,
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<Kept>,
     pub(crate) persister: Persister,
     /// By the epoch that was heard.
     pub(crate) believed_owner: (u64, usize),
@@ -135,7 +135,7 @@ impl World {
         let part = |id: &PartitionId| Part {
             id: id.clone(),
             log: Log::new(rule),
-            pieces: vec![Piece::default(); 2 * plan.instances.len()],
+            pieces: vec![Kept::default(); 2 * plan.instances.len()],
             persister: Persister::default(),
             believed_owner: (0, 0),
             changes: Vec::new(),

@@ -9,16 +9,14 @@ if offset < tonumber(ARGV[6]) then return { page[1] } end
 local head = redis.call('HMGET', KEYS[2], 'h', 'n', 'c', 'y', 'p')
 for f = 1, 5 do page[1 + f] = head[f] or '' end
 page[7] = ARGV[1] ~= '' and redis.call('HGET', KEYS[4], ARGV[1]) or ''
-local first = redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')
-page[8] = first[2] or ''
-local limit = tonumber(ARGV[4])
-if limit > 0 then
-  local events
-  if ARGV[5] == '1' then
-    events = redis.call('ZREVRANGEBYSCORE', KEYS[3], ARGV[3], ARGV[2], 'LIMIT', 0, limit)
-  else
-    events = redis.call('ZRANGEBYSCORE', KEYS[3], ARGV[2], ARGV[3], 'LIMIT', 0, limit)
-  end
+-- A list that ends at the head.
+local h, length = tonumber(head[1] or '0'), redis.call('LLEN', KEYS[3])
+local lowest = h - length + 1
+page[8] = length > 0 and tostring(lowest) or ''
+local from, to, limit = math.max(tonumber(ARGV[2]), lowest), math.min(tonumber(ARGV[3]), h), tonumber(ARGV[4])
+if ARGV[5] == '1' then from = math.max(from, to - limit + 1) else to = math.min(to, from + limit - 1) end
+if from <= to then
+  local events = redis.call('LRANGE', KEYS[3], from - lowest, to - lowest)
   for i = 1, #events do page[8 + i] = events[i] end
 end
 return page

@@ -135,7 +135,7 @@ impl Feeder {
         loop {
             let now = Instant::now();
             let over = now - began >= length;
-            let due = rate.map_or(u64::MAX, |rate| ((now - began).as_secs_f64() * rate) as u64);
+            let due = rate.map_or(u64::MAX, |rate| ((now - began).as_secs_f64() * rate) as u64 + 1);
             while !over && under_way < most && sent < due {
                 let Some(session) = idle.pop_front() else { break };
                 let when = rate.map_or(now, |rate| began + Duration::from_secs_f64(sent as f64 / rate));

@@ -7,9 +7,9 @@ use futures::FutureExt;
 use lapwing_servers::{kafka::Brokers, ports};
 
 use super::Scenario;
-use crate::{stack::Stack, world::World};
+use crate::{journal::Claim, stack::Stack, world::World};
 
-pub(super) static SCENARIOS: [Scenario; 5] = [
+pub(super) static SCENARIOS: [Scenario; 6] = [
     Scenario::new(
         "kafka-restart",
         "Kafka stopped and started under load costs time and no message",
@@ -44,7 +44,20 @@ pub(super) static SCENARIOS: [Scenario; 5] = [
             |world| two_of_three(world).boxed(),
         )
     },
+    Scenario {
+        stack: Stack { small_disk: true, ..Stack::PLAIN },
+        ..Scenario::new(
+            "kafka-disk-full",
+            "with Kafka's disk full nothing is accepted falsely, sessions stay, and with space everything resumes",
+            |world| disk_full(world).boxed(),
+        )
+    },
 ];
+
+/// An outage of 15 s at 500 publishes a second is small beside what a stuck queue would hold.
+const ROUTER_MIB: f64 = 256.0;
+const GATEWAY_MIB: f64 = 256.0;
+const PERSISTER_MIB: f64 = 256.0;
 
 async fn restart(world: &mut World) -> anyhow::Result<()> {
     for _ in 0..world.rounds(2, 1) {
@@ -103,6 +116,7 @@ async fn down(world: &mut World) -> anyhow::Result<()> {
     world.wait(world.seconds(20.0, 4.0)).await;
     let during = world.load.accepted() - accepted;
     world.journal.check("accepted while Kafka was down", during, "0", during == 0);
+    world.journal.claim(Claim::Connected);
     kafka.start().await?;
     world.journal.saw("Kafka is back");
     world.accepts_again("Kafka is back").await;
@@ -148,5 +162,39 @@ async fn two_of_three(world: &mut World) -> anyhow::Result<()> {
     }
     world.journal.saw(&format!("both are back after {:.1} s", begin.elapsed().as_secs_f64()));
     world.accepts_again("both are back").await;
+    Ok(())
+}
+
+/// A broker whose only log folder fails ends itself; who runs it starts it again once there is space.
+async fn disk_full(world: &mut World) -> anyhow::Result<()> {
+    let (disk, kafka) = (world.disk.as_ref().context("this stack has no small disk")?, world.cluster.kafka());
+    for round in 0..world.rounds(3, 1) {
+        world.wait(3.0).await;
+        let filled = world.strike("no byte is left on Kafka's disk", async { disk.fill() }).await?;
+        let ended = kafka.wait_ended(Duration::from_secs(20)).await;
+        let how = if ended { "has ended itself" } else { "goes on" };
+        world.journal.saw(&format!("{filled} MiB of ballast; Kafka {how}"));
+        world.wait(1.0).await;
+        let accepted = world.load.accepted();
+        world.wait(world.seconds(15.0, 4.0)).await;
+        let during = world.load.accepted() - accepted;
+        world.journal.check("accepted without space", during, "0", during == 0);
+        if ended && round == 0 {
+            // Started too early it must fail again, not lose what it had.
+            let again = kafka.start().await.is_ok();
+            world.journal.check("Kafka runs on a full disk", again, "false", !again);
+            kafka.kill9().await;
+        }
+        disk.give_back()?;
+        world.journal.saw("there is space again");
+        if !kafka.is_running() {
+            world.start(kafka).await?;
+        }
+        world.accepts_again("there is space again").await;
+    }
+    world.journal.claim(Claim::Connected);
+    for (process, mebibytes) in [("r", ROUTER_MIB), ("g", GATEWAY_MIB), ("p", PERSISTER_MIB)] {
+        world.journal.claim(Claim::MemoryBelow(process, mebibytes));
+    }
     Ok(())
 }

@@ -51,6 +51,7 @@ async fn kafka(world: &mut World) -> anyhow::Result<()> {
 }
 
 async fn redis(world: &mut World) -> anyhow::Result<()> {
+    world.owners_remember().await;
     let during = stand_still(world, world.cluster.redis(), world.seconds(15.0, 5.0)).await?;
     world.journal.check("accepted while Redis stood still", during, "≥ 100", during >= 100);
     world.wait(3.0).await;

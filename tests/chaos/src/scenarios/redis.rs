@@ -138,7 +138,7 @@ async fn failover(world: &mut World) -> anyhow::Result<()> {
 
 async fn down(world: &mut World) -> anyhow::Result<()> {
     let redis = world.cluster.redis();
-    world.wait(2.0).await;
+    world.owners_remember().await;
     world
         .strike("stop Redis", async {
             redis.stop().await;
@@ -170,6 +170,7 @@ async fn script_flush(world: &mut World) -> anyhow::Result<()> {
 
 async fn stalls(world: &mut World) -> anyhow::Result<()> {
     let redis = world.cluster.redis();
+    world.owners_remember().await;
     for _ in 0..world.rounds(8, 2) {
         world.wait(4.4).await;
         world.strike("SIGSTOP Redis for 600 ms", async { redis.pause() }).await?;

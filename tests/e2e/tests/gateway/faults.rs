@@ -121,6 +121,16 @@ async fn a_killed_owner_and_a_lost_bus_cost_time_only() {
 // R-ACK-3: the mark of a message comes while its partition has no owner; the next owner tells all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_became_persisted_between_two_owners_is_told() {
+    persisted_between_two_owners(false).await;
+}
+
+// R-ACK-3: up to where senders were told stands in Redis alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_became_persisted_between_two_owners_is_told_though_redis_was_lost() {
+    persisted_between_two_owners(true).await;
+}
+
+async fn persisted_between_two_owners(redis_lost: bool) {
     let world = World::with_routers(1, 2, &[("LAPWING_PROFILE", "bench")]).await;
     let group = world.group("receipts", &["alice", "bob"]).await;
     let (alice, mut to_alice) = world.client(0, "alice", &[]).await;
@@ -135,6 +145,9 @@ async fn what_became_persisted_between_two_owners_is_told() {
     }
     world.cluster.persister(0).resume().expect("resume");
     tokio::time::sleep(Duration::from_secs(2)).await;
+    if redis_lost {
+        world.cluster.redis().command(&["FLUSHALL"]).await.expect("FLUSHALL");
+    }
     for router in [0, 1] {
         world.cluster.router(router).start().await.expect("router");
     }

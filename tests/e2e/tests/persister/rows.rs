@@ -162,3 +162,43 @@ async fn an_undecodable_record_is_stepped_over_only_if_nothing_is_missing() {
     .await;
     assert_eq!(world.head(room).await, 50);
 }
+
+// R-SEQ-6, R-SEQ-9: a partition that was idle for days must be able to say from where its dedupe window is read.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_newest_position_from_before_the_last_day_is_kept() {
+    let world = World::start(1, &[]).await;
+    let room = "grp.idle";
+    let mut owner = world.feed.claim(room).await;
+    owner.send(created(room, &["alice"])).await;
+    world.wait_for_head(room, 1, 20).await;
+    world.cluster.persister(0).stop().await;
+    let sql = "UPDATE partition_times SET at_ms = ? WHERE topic = ? AND `partition` = ?";
+    let place = |at_ms: i64| {
+        sqlx::query(sql)
+            .bind(at_ms)
+            .bind(owner.at.topic.as_bytes())
+            .bind(owner.at.partition)
+            .execute(&world.sql)
+    };
+    let now = lapwing_runtime::time::now_ms() as i64;
+    let hours = |hours: i64| now - hours * 3_600_000;
+    place(hours(100)).await.unwrap();
+    for at in [hours(72), hours(48), hours(12)] {
+        let more = "INSERT INTO partition_times VALUES (?, ?, ?, 1, 0, 0)";
+        let row = sqlx::query(more).bind(owner.at.topic.as_bytes()).bind(owner.at.partition).bind(at);
+        row.execute(&world.sql).await.unwrap();
+    }
+    world.cluster.persister(0).start().await.unwrap();
+    owner.send(message(room, 2)).await;
+    world.wait_for_head(room, 2, 20).await;
+    let kept: Vec<i64> = sqlx::query_scalar(
+        "SELECT at_ms FROM partition_times WHERE topic = ? AND `partition` = ? AND at_ms < ? ORDER BY at_ms",
+    )
+    .bind(owner.at.topic.as_bytes())
+    .bind(owner.at.partition)
+    .bind(now)
+    .fetch_all(&world.sql)
+    .await
+    .unwrap();
+    assert_eq!(kept, [hours(48), hours(12)]);
+}
