@@ -103,6 +103,14 @@ pub enum Op {
         conversation: Arc<str>,
         to_seq: u64,
     },
+    /// A user's own message moves its read cursor (R-FAN-8).
+    Sent {
+        tenant: Arc<str>,
+        user: Arc<str>,
+        conversation: Arc<str>,
+        seq: u64,
+        n: u64,
+    },
     Cursor {
         tenant: Arc<str>,
         user: Arc<str>,
@@ -223,10 +231,8 @@ fn user_ops(key: ConversationKey, record: &Record, into: &mut Vec<Op>) {
             });
         }
     }
-    // R-FAN-8: a user's own message moves its read cursor.
     if record.countable && !record.sender.is_empty() {
         let user = record.sender.as_str().into();
-        let (read_seq, read_n) = (record.seq, record.n);
-        into.push(Op::Cursor { tenant, user, conversation, read_seq, read_n, delivered_seq: 0 });
+        into.push(Op::Sent { tenant, user, conversation, seq: record.seq, n: record.n });
     }
 }

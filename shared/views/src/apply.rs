@@ -56,7 +56,11 @@ impl Views {
     }
 
     async fn call(&self, instance: usize, sections: &[Section]) -> Result<Vec<Applied>, ViewError> {
-        let (mut keys, mut args) = (Words::default(), Words::default());
+        // Measured first: growing by doubling copies a megabyte several times.
+        let ops = sections.iter().map(|section| section.ops.len() + 1).sum::<usize>();
+        let events = sections.iter().flat_map(|section| &section.ops).map(event_len).sum::<usize>();
+        let mut keys = Words::with_capacity(ops, ops * KEY);
+        let mut args = Words::with_capacity(ops * VALUES, ops * VALUE + events);
         for section in sections {
             keys.push(keys::applied(&section.id, &section.piece));
             let (expected, new) = words(&section.expect);
@@ -148,6 +152,14 @@ impl Views {
                 args.push(&**conversation);
                 args.number(*to_seq);
             }
+            Op::Sent { tenant, user, conversation, .. } => {
+                begin(keys::cursor(tenant, user), "S", 2);
+                args.push(keys::sent(conversation));
+                // In the log's order, so the last one is the highest, whatever stands there.
+                if let Some(Op::Sent { seq, n, .. }) = group.last() {
+                    args.push(format!("{seq}:{n}:0"));
+                }
+            }
             Op::Cursor { tenant, user, .. } => {
                 begin(keys::cursor(tenant, user), "C", 2);
                 cursor(group, args);
@@ -177,6 +189,18 @@ fn calls(sections: &[Section]) -> impl Iterator<Item = &[Section]> {
         left = rest;
         (!call.is_empty()).then_some(call)
     })
+}
+
+/// What an operation takes, about: its key, its values, and their text besides events.
+const KEY: usize = 64;
+const VALUES: usize = 4;
+const VALUE: usize = 64;
+
+fn event_len(op: &Op) -> usize {
+    match op {
+        Op::Hot { event, .. } => event.len(),
+        _ => 0,
+    }
 }
 
 /// The newest of each part of the head, then the first seq and the events.

@@ -46,8 +46,14 @@ impl Views {
                 continue;
             }
             let member = value::member(&pair[1]).flatten().ok_or_else(form)?;
-            let [read_seq, read_n, delivered_seq] =
-                cursors.get(&pair[0]).and_then(|cursor| value::three(cursor)).unwrap_or_default();
+            let cursor = |field: &Bytes| {
+                cursors.get(field).and_then(|cursor| value::three(cursor)).unwrap_or_default()
+            };
+            let [mut read_seq, mut read_n, delivered_seq] = cursor(&pair[0]);
+            let [sent_seq, sent_n, _] = cursor(&keys::sent(&name).into());
+            if sent_seq > read_seq {
+                (read_seq, read_n) = (sent_seq, sent_n);
+            }
             let peer = String::new();
             found.push(UserConversation {
                 conversation: name,

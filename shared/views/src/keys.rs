@@ -56,6 +56,11 @@ pub(crate) fn convs(tenant: &str, user: &str) -> String {
     format!("convs:{}:{tenant}:{user}", bucket::user_shard(tenant, user))
 }
 
+/// Beside the cursor of a conversation: the user's own newest message.
+pub(crate) fn sent(conversation: &str) -> String {
+    format!(">{conversation}")
+}
+
 pub(crate) fn cursor(tenant: &str, user: &str) -> String {
     format!("cursor:{}:{tenant}:{user}", bucket::user_shard(tenant, user))
 }

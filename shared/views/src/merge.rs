@@ -15,6 +15,7 @@ enum Slot<'a> {
     /// Its events and its head, which move together.
     Conversation(&'a ConversationKey),
     Mid(u32, u64),
+    Sent(&'a str, &'a str, &'a str),
     Cursor(&'a str, &'a str, &'a str),
 }
 
@@ -26,6 +27,7 @@ pub(crate) fn groups(ops: &[Op]) -> Vec<Vec<&Op>> {
         let slot = match op {
             Op::Head { key, .. } | Op::Hot { key, .. } => Slot::Conversation(key),
             Op::Mid { bucket, slice, .. } => Slot::Mid(mid_group(*bucket), *slice),
+            Op::Sent { tenant, user, conversation, .. } => Slot::Sent(tenant, user, conversation),
             Op::Cursor { tenant, user, conversation, .. } => Slot::Cursor(tenant, user, conversation),
             Op::Persisted { key, .. } | Op::Reset { key, .. } => {
                 open.remove(&Slot::Conversation(key));

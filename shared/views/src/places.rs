@@ -55,6 +55,7 @@ impl Piece {
             Op::UserJoined { tenant, user, .. }
             | Op::UserPeer { tenant, user, .. }
             | Op::UserLeft { tenant, user, .. }
+            | Op::Sent { tenant, user, .. }
             | Op::Cursor { tenant, user, .. } => {
                 (self.first..=self.last).contains(&bucket::user_shard(tenant, user))
             }

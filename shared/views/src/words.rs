@@ -12,6 +12,10 @@ pub(crate) struct Words {
 const LATER: usize = 8;
 
 impl Words {
+    pub(crate) fn with_capacity(words: usize, bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), ends: Vec::with_capacity(words) }
+    }
+
     pub(crate) fn push(&mut self, word: impl AsRef<[u8]>) {
         self.bytes.extend_from_slice(word.as_ref());
         self.ends.push(self.bytes.len());

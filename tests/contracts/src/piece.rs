@@ -38,6 +38,7 @@ pub struct Piece {
     pub members: BTreeMap<(ConversationKey, Arc<str>), Member>,
     pub joined: BTreeMap<OfUser, Member>,
     pub peers: BTreeMap<OfUser, Arc<str>>,
+    pub sent: BTreeMap<OfUser, (u64, u64)>,
     pub cursors: BTreeMap<OfUser, Cursor>,
 }
 
@@ -177,6 +178,9 @@ impl Piece {
             Op::UserPeer { tenant, user, conversation, peer } => {
                 self.peers.insert((tenant, user, conversation), peer);
             }
+            Op::Sent { tenant, user, conversation, seq, n } => {
+                self.sent.insert((tenant, user, conversation), (seq, n));
+            }
             Op::Cursor { tenant, user, conversation, read_seq, read_n, delivered_seq } => {
                 let cursor = self.cursors.entry((tenant, user, conversation)).or_default();
                 if read_seq >= cursor.0 {
@@ -244,11 +248,19 @@ impl Piece {
         Some(HotPage { header, persisted_seq, member, lowest, events })
     }
 
+    /// The user's own newest message counts as read (R-FAN-8).
+    pub fn cursor(&self, place: &OfUser) -> Cursor {
+        let cursor = self.cursors.get(place).copied().unwrap_or_default();
+        match self.sent.get(place).copied() {
+            Some(sent) if sent.0 > cursor.0 => (sent.0, sent.1, cursor.2),
+            _ => cursor,
+        }
+    }
+
     /// This piece's part of `convs.lua`, in order of the ids; None: it is not far enough.
     pub fn conversations(&self, tenant: &str, user: &str, lowest: u64) -> Option<Vec<UserConversation>> {
         let of_user = |(place, member): (&OfUser, &Member)| {
-            let cursor = self.cursors.get(place).copied().unwrap_or_default();
-            let (read_seq, read_n, delivered_seq) = cursor;
+            let (read_seq, read_n, delivered_seq) = self.cursor(place);
             UserConversation {
                 conversation: place.2.to_string(),
                 member: *member,

@@ -67,6 +67,7 @@ impl Plan {
             Op::UserJoined { user, .. }
             | Op::UserPeer { user, .. }
             | Op::UserLeft { user, .. }
+            | Op::Sent { user, .. }
             | Op::Cursor { user, .. } => self.instance_of_user(user),
             // The shell's own; the core makes none.
             Op::Told { .. } => 0,

@@ -208,9 +208,11 @@ impl Truth {
         let members = self.members();
         self.same("users' conversations", &by_user(&user.joined), &members);
         let read: BTreeMap<_, _> = user
-            .cursors
-            .iter()
-            .map(|((_, user, of), (seq, n, _))| ((user.to_string(), of.to_string()), (*seq, *n)))
+            .sent
+            .keys()
+            .chain(user.cursors.keys())
+            .map(|place| (place, user.cursor(place)))
+            .map(|((_, user, of), (seq, n, _))| ((user.to_string(), of.to_string()), (seq, n)))
             .collect();
         let expected = self.read.clone();
         self.same("read cursors", &read, &expected);
@@ -276,4 +278,5 @@ fn absorb(into: &mut Piece, other: &Piece) {
     into.joined.extend(other.joined.clone());
     into.peers.extend(other.peers.clone());
     into.cursors.extend(other.cursors.clone());
+    into.sent.extend(other.sent.clone());
 }

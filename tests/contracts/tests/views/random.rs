@@ -132,6 +132,7 @@ impl Play {
                 Op::UserJoined { tenant, user, conversation, member: Member { from_seq: other, to_seq: 0 } }
             }
             3 => Op::UserLeft { tenant, user, conversation, to_seq: other },
+            5 | 6 => Op::Sent { tenant, user, conversation, seq: one, n: other },
             4 => Op::UserPeer { tenant, user, conversation, peer: self.user().into() },
             _ => Op::Cursor {
                 tenant,

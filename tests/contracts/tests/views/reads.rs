@@ -194,6 +194,24 @@ pub(crate) async fn conversations_need_the_positions_of_all_partitions(store: &m
     assert_eq!(store.conversations("t", "alice", 9).await.unwrap(), all);
     assert_eq!(store.conversations("t", "alice", 2).await.unwrap(), all[..2]);
     assert_eq!(store.conversations("t", "carol", 9).await.unwrap(), []);
+    let sent = |seq, n| {
+        let (tenant, user, conversation) = of_user("grp.b", "alice");
+        section(
+            &id_of(&key("grp.b")),
+            Family::User,
+            Expect::Any,
+            vec![Op::Sent { tenant, user, conversation, seq, n }],
+        )
+    };
+    for (seq, read) in [(2, (3, 2)), (7, (7, 4))] {
+        assert_eq!(take(store, sent(seq, 4)).await, Applied::Ok);
+        let of = &store.conversations("t", "alice", 9).await.unwrap()[1];
+        assert_eq!(
+            (of.read_seq, of.read_n, of.delivered_seq),
+            (read.0, read.1, 5),
+            "the further one (R-FAN-8)"
+        );
+    }
     assert_eq!(store.conversations("u", "alice", 9).await.unwrap(), [], "another tenant");
     store.right_up_to(&last, 99, 1);
     assert!(store.conversations("t", "alice", 9).await.is_some());
