@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
-use lapwing_servers::{Cluster, Infra, Options};
+use lapwing_model::bucket::{BUCKETS, USER_SHARDS};
+use lapwing_servers::{Cluster, Infra, Options, install, ports, redis::Redis};
 
 use crate::{
     feed::{Answer, Order, StageTime},
@@ -33,9 +34,9 @@ pub(crate) struct Arguments {
     /// Further runs with so many routers, each fed its own partitions
     #[arg(long, value_delimiter = ',', default_value = "2,4")]
     routers: Vec<usize>,
-    /// Redis instances; more than one as soon as the views are spread by their range map
-    #[arg(long, default_value_t = 1)]
-    redis: usize,
+    /// Further runs with the views on so many Redis instances
+    #[arg(long, value_delimiter = ',', default_value = "2,4")]
+    redis: Vec<usize>,
     /// Only the run without a limit: no light load, no ladder, no gateway
     #[arg(long)]
     only: bool,
@@ -72,15 +73,14 @@ impl Seen {
 
 struct Bench {
     infra: Infra,
+    /// Beside the first one.
+    more_redis: Vec<Redis>,
     fed: Vec<Fed>,
     /// Each set of conversations has a tenant of its own, so that nothing is a duplicate of an earlier run.
     tenants: u32,
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<Report> {
-    if arguments.redis != 1 {
-        bail!("--redis {}: the views of this build live on one Redis instance", arguments.redis);
-    }
     let command = format!(
         "commit --seconds {} --in-flight {}{}",
         arguments.seconds,
@@ -88,7 +88,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Report> {
         if arguments.only { " --only" } else { "" }
     );
     let mut report = Report::begin("commit", "Commit: messages accepted by one router", command);
-    let mut bench = Bench { infra: servers::start(Needs::Routers).await?, fed: Vec::new(), tenants: 0 };
+    let mut bench = Bench {
+        infra: servers::start(Needs::Routers).await?,
+        more_redis: Vec::new(),
+        fed: Vec::new(),
+        tenants: 0,
+    };
     report.note(servers::REDIS_NOTE);
     bench.routers(1, &arguments).await?;
     // Caches, connections, the JVM.
@@ -113,9 +118,10 @@ impl Bench {
     /// So many fed routers instead of those before, ready and with conversations that belong to them.
     async fn routers(&mut self, count: usize, arguments: &Arguments) -> Result<()> {
         self.stop().await?;
-        let redis = self.infra.redis().url();
+        let urls = std::iter::once(self.infra.redis().url()).chain(self.more_redis.iter().map(|of| of.url()));
+        let views = spread(&urls.collect::<Vec<_>>());
         for number in 1..=count {
-            self.fed.push(Fed::start(&format!("r{number}"), &self.infra, &redis)?);
+            self.fed.push(Fed::start(&format!("r{number}"), &self.infra, &views)?);
         }
         // Whoever starts first takes everything and then gives shares away: asked until the shares make the whole.
         for _ in 0..30 {
@@ -139,10 +145,14 @@ impl Bench {
 
     async fn feed(&mut self, seconds: f64, in_flight: usize, rate: Option<f64>) -> Result<Seen> {
         let routers: Vec<u32> = self.fed.iter().map(Fed::pid).collect();
-        let servers = [self.infra.kafka().pid(), self.infra.redis().pid()];
+        let kafka: Vec<u32> = self.infra.kafka().pid().into_iter().collect();
+        let redis =
+            std::iter::once(self.infra.redis().pid()).chain(self.more_redis.iter().map(|of| of.pid()));
+        let redis: Vec<u32> = redis.flatten().collect();
         let used = || {
-            let [kafka, redis] = servers.map(|pid| pid.map_or(0.0, machine::cpu));
-            [routers.iter().map(|pid| machine::cpu(*pid)).sum(), kafka, redis, machine::busy()]
+            let [routers, kafka, redis] =
+                [&routers, &kafka, &redis].map(|all| all.iter().map(|pid| machine::cpu(*pid)).sum());
+            [routers, kafka, redis, machine::busy()]
         };
         let share = self.fed.len();
         let order =
@@ -157,6 +167,20 @@ impl Bench {
         ensure!(answer.wrong == 0, "{} conversations have seqs that are not 1 … n", answer.wrong);
         ensure!(answer.accepted > 0, "nothing was accepted: {}", answer.refusal);
         Ok(Seen { answer, router, kafka, redis, busy })
+    }
+
+    /// So many instances, which begin with nothing.
+    async fn redis(&mut self, count: usize) -> Result<()> {
+        self.stop().await?;
+        let tools = install::ensure().await?;
+        while self.more_redis.len() + 1 < count {
+            let folder = self.infra.folder().join(format!("redis{}", self.more_redis.len() + 2));
+            let redis = Redis::prepare(&tools, &folder, ports::any()?, false)?;
+            redis.start().await?;
+            servers::no_rewrite(&redis.url()).await?;
+            self.more_redis.push(redis);
+        }
+        Ok(())
     }
 
     async fn stop(&mut self) -> Result<()> {
@@ -268,9 +292,35 @@ async fn ladder(report: &mut Report, bench: &mut Bench, arguments: &Arguments, o
         rows.push(row(count, &bench.feed(SHORT, arguments.in_flight, None).await?));
     }
     report.note("Routers on the same cores, each a process with a feeder of its own:");
-    let head = ["routers", "accepted", "reply", "CPU a message: routers", "Kafka", "Redis"];
-    report.table(&head, rows);
+    let cpu = ["accepted", "reply", "CPU a message: routers", "Kafka", "Redis"];
+    report.table(&[&["routers"], &cpu[..]].concat(), rows);
+    let mut rows = vec![row(1, one)];
+    for &count in &arguments.redis {
+        bench.redis(count).await?;
+        bench.routers(1, arguments).await?;
+        bench.feed(SHORT / 4.0, arguments.in_flight, None).await?;
+        rows.push(row(count, &bench.feed(SHORT, arguments.in_flight, None).await?));
+    }
+    report.note("Redis instances on the same cores, one router:");
+    report.table(&[&["Redis"], &cpu[..]].concat(), rows);
     Ok(())
+}
+
+/// What a router is told of the instances: each has an equal part.
+fn spread(urls: &[String]) -> [(&'static str, String); 3] {
+    let parts = |size: u32| {
+        let count = urls.len() as u32;
+        let part =
+            |number: u32| format!("{}-{}=i{number}", size * number / count, size * (number + 1) / count - 1);
+        (0..count).map(part).collect::<Vec<_>>().join(" ")
+    };
+    let named: Vec<String> =
+        urls.iter().enumerate().map(|(number, url)| format!("i{number}={url}")).collect();
+    [
+        ("LAPWING_REDIS_URL", named.join(" ")),
+        ("LAPWING_REDIS_BUCKETS", parts(BUCKETS)),
+        ("LAPWING_REDIS_USERS", parts(USER_SHARDS)),
+    ]
 }
 
 async fn through_gateway(report: &mut Report, infra: Infra, arguments: &Arguments) -> Result<()> {

@@ -29,7 +29,7 @@ pub(crate) async fn start(needs: Needs) -> Result<Infra> {
 }
 
 /// The append-only file stays on; its rewrite by a second process, which would fall into one round and not into another, is off.
-async fn no_rewrite(url: &str) -> Result<()> {
+pub(crate) async fn no_rewrite(url: &str) -> Result<()> {
     let mut connection = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
     let mut set = redis::cmd("CONFIG");
     set.arg("SET").arg("auto-aof-rewrite-percentage").arg(0);

@@ -19,7 +19,7 @@ pub(crate) struct Fed {
 }
 
 impl Fed {
-    pub(crate) fn start(node: &str, infra: &Infra, redis: &str) -> Result<Self> {
+    pub(crate) fn start(node: &str, infra: &Infra, views: &[(&'static str, String)]) -> Result<Self> {
         let program = std::env::current_exe().context("this program's own path")?;
         let log = infra.folder().join(format!("{node}.log"));
         let mut child = Command::new(program)
@@ -27,7 +27,7 @@ impl Fed {
             .env("LAPWING_NODE", node)
             .env("LAPWING_PROFILE", "bench")
             .env("LAPWING_NATS_URL", infra.nats().url())
-            .env("LAPWING_REDIS_URL", redis)
+            .envs(views.iter().map(|(key, value)| (*key, value)))
             .env("LAPWING_KAFKA_BROKERS", infra.kafka().brokers())
             .env("RUST_BACKTRACE", "0")
             .stdin(Stdio::piped())
