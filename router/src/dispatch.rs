@@ -136,10 +136,11 @@ impl Dispatcher {
             Dispatch::Receipt { receipt, .. } if receipt.senders.is_empty() => {}
             Dispatch::Receipt { key, receipt, everywhere: true } => match &mut self.early {
                 Some(early) if early.len() < EARLY => early.push((key, receipt)),
-                _ => self.tell_everywhere(&key, receipt),
+                _ => self.nodes.tell(&key, &receipt, |_| true),
             },
             Dispatch::Receipt { key, receipt, .. } => {
-                self.send_to_interested(&key, deliver_item::Body::Receipt(receipt), None, &[]);
+                let wanting: Vec<&str> = self.interest.of(key.hash64()).collect();
+                self.nodes.tell(&key, &receipt, |node| wanting.contains(&node));
             }
             Dispatch::Cursor(cursor) => {
                 let key = ConversationKey::new(cursor.tenant.as_str(), cursor.conversation.as_str());
@@ -158,16 +159,6 @@ impl Dispatcher {
                 }
             }
         }
-    }
-
-    fn tell_everywhere(&self, key: &ConversationKey, receipt: bus::Receipt) {
-        let item = bus::DeliverItem {
-            tenant: key.tenant.to_string(),
-            conversation: key.conversation.to_string(),
-            body: Some(deliver_item::Body::Receipt(receipt)),
-            ..bus::DeliverItem::default()
-        };
-        self.nodes.all().for_each(|lanes| lanes.push(key.hash64(), item.clone(), None));
     }
 
     fn released(&mut self, released: &Arc<Released>) {
@@ -248,7 +239,7 @@ impl Dispatcher {
     fn tick(&mut self) {
         if self.since.elapsed() > HEARD {
             for (key, receipt) in self.early.take().into_iter().flatten() {
-                self.tell_everywhere(&key, receipt);
+                self.nodes.tell(&key, &receipt, |_| true);
             }
         }
         for node in self.nodes.expire(Duration::from_millis(self.router.config.node_silent_ms)) {

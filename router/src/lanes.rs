@@ -7,9 +7,10 @@ use std::{
 };
 
 use bytes::Bytes;
+use lapwing_model::ConversationKey;
 use lapwing_proto::{
     Message as _,
-    bus::{self, node_reply, node_request},
+    bus::{self, deliver_item, node_reply, node_request},
 };
 use lapwing_router_core::{
     Released,
@@ -65,8 +66,20 @@ impl Lanes {
         Self { node, lanes, announcements, tasks }
     }
 
-    pub(crate) fn close(&self) {
+    /// What the node may not have of what only comes once.
+    pub(crate) fn close(&self) -> Vec<(ConversationKey, bus::Receipt)> {
         self.tasks.stop();
+        self.lanes.iter().flat_map(|shared| shared.lane.lock().take_receipts()).collect()
+    }
+
+    pub(crate) fn push_receipt(&self, key: &ConversationKey, receipt: bus::Receipt) {
+        let item = bus::DeliverItem {
+            tenant: key.tenant.to_string(),
+            conversation: key.conversation.to_string(),
+            body: Some(deliver_item::Body::Receipt(receipt)),
+            ..bus::DeliverItem::default()
+        };
+        self.push(key.hash64(), item, None);
     }
 
     pub(crate) fn push(&self, hash: u64, item: bus::DeliverItem, of: Option<&Arc<Released>>) {

@@ -7,23 +7,44 @@ use std::{
 };
 
 use lapwing_links::nats::SubscriptionOptions;
-use lapwing_proto::{Message as _, bus::GatewayHeartbeat};
-use lapwing_runtime::OnError;
+use lapwing_model::ConversationKey;
+use lapwing_proto::{
+    Message as _,
+    bus::{self, GatewayHeartbeat},
+};
+use lapwing_router_core::aside::Aside;
+use lapwing_runtime::{OnError, metrics};
 
 use crate::{dispatch::Dispatch, lanes::Lanes, router::Router};
 
 pub(crate) struct Nodes {
     router: Arc<Router>,
     nodes: HashMap<String, Node>,
+    silent: HashMap<String, Silent>,
     /// Lanes begun so far, to whichever node.
     begun: u32,
 }
 
 struct Node {
     incarnation: u64,
+    since: Instant,
     heard: Instant,
     lanes: Lanes,
 }
+
+/// It may have stood still, or the bus did, with its sessions alive. Events come back by their seq, receipts only from here.
+struct Silent {
+    incarnation: u64,
+    since: Instant,
+    receipts: Aside,
+}
+
+/// Then its sessions are gone, too, or will read `persisted_seq`.
+const GIVEN_UP: Duration = Duration::from_secs(60);
+/// Messages whose receipts wait for one silent node.
+const RECEIPTS: usize = 65_536;
+/// So long after it was heard (again) a node may not have said yet what it wants.
+const YOUNG: Duration = Duration::from_secs(5);
 
 /// Gateways' heartbeats into the dispatch queue, so that they are seen in order with everything else.
 pub(crate) async fn listen(router: &Arc<Router>) -> anyhow::Result<()> {
@@ -48,7 +69,7 @@ pub(crate) async fn listen(router: &Arc<Router>) -> anyhow::Result<()> {
 
 impl Nodes {
     pub(crate) fn new(router: Arc<Router>) -> Self {
-        Self { router, nodes: HashMap::new(), begun: 0 }
+        Self { router, nodes: HashMap::new(), silent: HashMap::new(), begun: 0 }
     }
 
     /// True: it started anew, so what it said before counts no more.
@@ -62,11 +83,16 @@ impl Nodes {
             known => known.is_some(),
         };
         if let Some(old) = self.nodes.remove(&beat.node) {
-            old.lanes.close();
+            drop(old.lanes.close());
         }
         let lanes = Lanes::start(&self.router, &beat.node, self.begun);
         self.begun += 1;
-        let node = Node { incarnation: beat.incarnation, heard: Instant::now(), lanes };
+        let silent = self.silent.remove(&beat.node).filter(|silent| silent.incarnation == beat.incarnation);
+        for (key, receipt) in silent.into_iter().flat_map(|mut silent| silent.receipts.take(usize::MAX)) {
+            lanes.push_receipt(&key, receipt);
+        }
+        let now = Instant::now();
+        let node = Node { incarnation: beat.incarnation, since: now, heard: now, lanes };
         tracing::info!(node = beat.node, incarnation = beat.incarnation, "a gateway node is heard");
         self.nodes.insert(beat.node.clone(), node);
         restarted
@@ -82,11 +108,33 @@ impl Nodes {
             .collect();
         for name in &gone {
             tracing::warn!(node = name, "a gateway node is silent; it gets nothing more");
-            if let Some(node) = self.nodes.remove(name) {
-                node.lanes.close();
+            let Some(node) = self.nodes.remove(name) else { continue };
+            let mut receipts = Aside::new(RECEIPTS);
+            for (key, receipt) in node.lanes.close() {
+                keep(name, &mut receipts, key, receipt);
+            }
+            let silent = Silent { incarnation: node.incarnation, since: Instant::now(), receipts };
+            self.silent.insert(name.clone(), silent);
+        }
+        self.silent.retain(|_, silent| silent.since.elapsed() < GIVEN_UP);
+        gone
+    }
+
+    /// To those who want the conversation, may want it, or cannot say now.
+    pub(crate) fn tell(
+        &mut self,
+        key: &ConversationKey,
+        receipt: &bus::Receipt,
+        wanted: impl Fn(&str) -> bool,
+    ) {
+        for (name, node) in &self.nodes {
+            if wanted(name) || node.since.elapsed() < YOUNG {
+                node.lanes.push_receipt(key, receipt.clone());
             }
         }
-        gone
+        for (name, silent) in &mut self.silent {
+            keep(name, &mut silent.receipts, key.clone(), receipt.clone());
+        }
     }
 
     pub(crate) fn get(&self, node: &str) -> Option<&Lanes> {
@@ -95,5 +143,14 @@ impl Nodes {
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &Lanes> {
         self.nodes.values().map(|node| &node.lanes)
+    }
+}
+
+fn keep(node: &str, receipts: &mut Aside, key: ConversationKey, receipt: bus::Receipt) {
+    let conversation = key.conversation.clone();
+    if !receipts.put(key, receipt) {
+        ::metrics::counter!(metrics::ENQUEUE_TOTAL, "queue" => "silent_node", "result" => "full")
+            .increment(1);
+        tracing::debug!(node, %conversation, "a receipt for a silent node found no room");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use lapwing_model::ConversationKey;
 use lapwing_proto::bus;
 
-pub(crate) struct Aside {
+pub struct Aside {
     by_key: HashMap<ConversationKey, bus::Receipt>,
     /// In all of them.
     seqs: usize,
@@ -13,7 +13,7 @@ pub(crate) struct Aside {
 }
 
 impl Aside {
-    pub(crate) fn new(limit: usize) -> Self {
+    pub fn new(limit: usize) -> Self {
         Self { by_key: HashMap::new(), seqs: 0, limit }
     }
 
@@ -26,7 +26,7 @@ impl Aside {
     }
 
     /// Joined with what is here of the same conversation; false: no room, it is lost.
-    pub(crate) fn put(&mut self, key: ConversationKey, receipt: bus::Receipt) -> bool {
+    pub fn put(&mut self, key: ConversationKey, receipt: bus::Receipt) -> bool {
         let seqs = seqs(&receipt);
         if self.seqs + seqs > self.limit {
             return false;
@@ -47,7 +47,7 @@ impl Aside {
     }
 
     /// Of any conversations, at most so many.
-    pub(crate) fn take(&mut self, conversations: usize) -> Vec<(ConversationKey, bus::Receipt)> {
+    pub fn take(&mut self, conversations: usize) -> Vec<(ConversationKey, bus::Receipt)> {
         let keys: Vec<_> = self.by_key.keys().take(conversations).cloned().collect();
         let taken: Vec<_> = keys.into_iter().filter_map(|key| self.by_key.remove_entry(&key)).collect();
         self.seqs -= taken.iter().map(|(_, receipt)| seqs(receipt)).sum::<usize>();

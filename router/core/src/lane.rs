@@ -216,6 +216,23 @@ impl Lane {
         missed
     }
 
+    /// All receipts that the node may not have: of a lane that is given up, for the one that follows it.
+    pub fn take_receipts(&mut self) -> Vec<(ConversationKey, bus::Receipt)> {
+        let flying = self.flying.take().unwrap_or_default().items;
+        let queued = std::mem::take(&mut self.queue).into_iter().map(|queued| queued.item);
+        let unsure = flying.into_iter().chain(queued).filter_map(|item| {
+            let key = key_of(&item);
+            match item.body {
+                Some(deliver_item::Body::Receipt(receipt)) => Some((key, receipt)),
+                _ => None,
+            }
+        });
+        let mut all: Vec<_> = unsure.collect();
+        all.extend(self.receipts.take(usize::MAX));
+        self.bytes = 0;
+        all
+    }
+
     /// No answer in time: the same batch again, three times quickly; then its bodies are given up, its heads are not.
     pub fn failed(&mut self, now: u64) -> Missed {
         self.failures += 1;
@@ -404,5 +421,26 @@ mod tests {
         nodes[0].answered(&ok(1), 0);
         nodes[1].answered(&[DeliverResult::HubFull as i32], 0);
         assert_eq!(released.fan_out.progress(), (Some(2), 1), "refused is not taken");
+    }
+
+    // R-ACK-3: what came once is handed on by a lane that is given up, whether it waits, flies or lies aside.
+    #[test]
+    fn a_lane_that_is_given_up_hands_on_its_receipts() {
+        let of = |seq: u64| bus::Receipt {
+            persisted_seq: seq,
+            senders: vec![bus::ReceiptFor { sender: "ann".into(), seqs: vec![seq], dead_lettered: vec![] }],
+        };
+        let key = |name: &str| ConversationKey::new("t", name);
+        let mut lane = Lane::new(Limits { items: 3, ..Limits::default() });
+        assert!(lane.push(event("a", 1), None) && lane.push(receipt_item((key("a"), of(1))), None));
+        assert!(lane.next(0).is_some());
+        assert!(lane.push(receipt_item((key("b"), of(2))), None));
+        (3..5).for_each(|seq| assert!(lane.push(event("a", seq), None)));
+        assert!(lane.push(receipt_item((key("c"), of(5))), None), "aside, since the lane is full");
+        let mut seqs: Vec<u64> =
+            lane.take_receipts().iter().map(|(_, receipt)| receipt.persisted_seq).collect();
+        seqs.sort_unstable();
+        assert_eq!(seqs, [1, 2, 5]);
+        assert!(lane.take_receipts().is_empty());
     }
 }

@@ -4,7 +4,7 @@
 //! → effects `Reply` and `Released`, from which the shell dispatches and applies.
 
 mod admission;
-mod aside;
+pub mod aside;
 mod commit;
 mod conversation;
 mod decide;
