@@ -25,7 +25,7 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Each partition with its owner, epoch and positions.
+    /// Each partition with its owner, epoch, positions of its views, and how fast they move.
     Partitions,
     /// Sends one message and shows each state that it passes: accepted, dispatched, delivered, row, history.
     Probe,

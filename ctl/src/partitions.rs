@@ -1,5 +1,8 @@
 //! `lapwing partitions`
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::{Duration, Instant},
+};
 
 use futures::future::join_all;
 use hyper::Method;
@@ -8,22 +11,33 @@ use serde_json::Value;
 
 use crate::{config::Config, table::table};
 
-const COLUMNS: [&str; 10] = [
+/// Between the two looks that rates are taken from.
+const LOOK: Duration = Duration::from_secs(1);
+
+const COLUMNS: [&str; 14] = [
     "topic",
     "partition",
     "owner",
     "epoch",
     "state",
     "head_offset",
+    "head/s",
     "applied_offset",
+    "applied/s",
+    "users_offset",
     "persisted_offset",
+    "persisted/s",
     "pending",
     "redis",
 ];
 
 /// True: every router answered and every partition has one serving owner.
 pub(crate) async fn show(config: &Config) -> anyhow::Result<bool> {
-    let (rows, silent) = gather(&config.routers()?).await;
+    let routers = config.routers()?;
+    let ((earlier, _), began) = (gather(&routers).await, Instant::now());
+    tokio::time::sleep(LOOK).await;
+    let (mut rows, silent) = gather(&routers).await;
+    rates(&earlier, &mut rows, began.elapsed());
     for line in &silent {
         println!("{line}");
     }
@@ -53,6 +67,22 @@ pub(crate) async fn gather(routers: &[Api]) -> (Vec<Value>, Vec<String>) {
     }
     rows.sort_by_key(place);
     (rows, silent)
+}
+
+/// How fast the positions move, in records a second; only for a partition whose owner is the same.
+fn rates(earlier: &[Value], rows: &mut [Value], passed: Duration) {
+    let tenure = |row: &Value| (place(row), cell(row, "owner"), cell(row, "epoch"));
+    let before: HashMap<_, &Value> = earlier.iter().map(|row| (tenure(row), row)).collect();
+    for row in rows {
+        let Some(before) = before.get(&tenure(row)) else { continue };
+        for of in ["head", "applied", "persisted"] {
+            let offset = format!("{of}_offset");
+            if let (Some(from), Some(to)) = (before[&offset].as_u64(), row[&offset].as_u64()) {
+                let rate = to.saturating_sub(from) as f64 / passed.as_secs_f64();
+                row[format!("{of}/s")] = Value::from(rate.round() as u64);
+            }
+        }
+    }
 }
 
 fn place(row: &Value) -> (String, u64) {
@@ -109,5 +139,14 @@ mod tests {
         assert_eq!(judge(&[row(0, "r1", "serving"), row(0, "r2", "serving")]).len(), 1);
         assert_eq!(judge(&[row(0, "r1", "claiming"), row(2, "r1", "serving")]).len(), 2);
         assert_eq!(cell(&row(0, "r1", "x"), "epoch"), "-");
+    }
+
+    #[test]
+    fn rates_are_of_one_tenure() {
+        let at = |owner: &str, epoch: u64, head: u64| json!({ "topic": "lapwing.p2p", "partition": 0, "owner": owner, "epoch": epoch, "head_offset": head });
+        let mut rows = [at("r1", 5, 400), at("r2", 9, 400)];
+        rates(&[at("r1", 5, 100), at("r2", 7, 100)], &mut rows, Duration::from_millis(1500));
+        assert_eq!((cell(&rows[0], "head/s"), cell(&rows[0], "applied/s")), ("200".into(), "-".into()));
+        assert_eq!(cell(&rows[1], "head/s"), "-", "claimed anew in between");
     }
 }

@@ -31,6 +31,14 @@ async fn probe_partitions_and_tenants() {
     let (code, text) = lapwing(&state, &["partitions"]);
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("lapwing.p2p") && text.contains("24 partitions, 0 findings"), "{text}");
+    let head: Vec<_> = text.lines().next().unwrap_or_default().split_whitespace().collect();
+    for (line, column) in [("lapwing.p2p", "head/s"), ("lapwing.group", "persisted/s")] {
+        let at = head.iter().position(|name| *name == column).unwrap();
+        let rates = text.lines().filter(|text| text.trim_start().starts_with(line));
+        assert!(
+            rates.filter_map(|row| row.split_whitespace().nth(at)).any(|rate| rate.parse::<u64>().is_ok())
+        );
+    }
 
     assert_eq!(lapwing(&state, &["tenants", "create", "acme"]).0, 0);
     let (code, text) = lapwing(&state, &["tenants", "list"]);

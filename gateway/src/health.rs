@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lapwing_runtime::OnError;
+use lapwing_runtime::{OnError, metrics::PARTITIONS_UNOWNED};
 
 use crate::gateway::Gateway;
 
@@ -17,6 +17,7 @@ pub fn watch(gateway: &Arc<Gateway>) {
         let mut once = false;
         loop {
             let state = owned.routers.all_owned();
+            metrics::gauge!(PARTITIONS_UNOWNED).set(owned.routers.left_alone() as f64);
             once |= state.is_ok();
             if once {
                 owned.health.show(OWNERS, state);

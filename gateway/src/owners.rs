@@ -92,6 +92,11 @@ impl Routers {
         }
     }
 
+    /// How many partitions have been without an owner for longer than a change of owners takes.
+    pub fn left_alone(&self) -> usize {
+        self.table.write().left_alone(&self.wanted, Instant::now())
+    }
+
     /// One request to the owner of a partition as it is known now.
     pub async fn try_owner(
         &self,

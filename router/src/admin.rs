@@ -48,6 +48,7 @@ fn partitions(router: &Router) -> Value {
                 "state": state,
                 "head_offset": status.position.offset,
                 "applied_offset": status.view_acked,
+                "users_offset": router.apply.right_up_to(&id, &places.pieces(&id)[1..]),
                 "persisted_offset": persisted.get(&id).map(|at| at.offset),
                 "pending": status.pending,
                 "redis": places.redis(places.commit(&id)).instance(),

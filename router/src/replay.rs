@@ -124,7 +124,7 @@ impl<'a> Filled<'a> {
         let Some(event) = event::of_record(&record) else { return };
         let (event, hot) = (Bytes::from(event.encode_to_vec()), offset >= self.plan.hot_from);
         let mut ops = Vec::new();
-        ops_of(self.piece.family, &record, &event, &mut ops);
+        ops_of(self.piece.family, &record::key_of(&record), &record, &event, &mut ops);
         let wanted = |op: &Op| self.piece.holds(op) && (hot || !matches!(op, Op::Hot { .. }));
         self.ops.extend(ops.into_iter().filter(wanted));
         self.records += 1;

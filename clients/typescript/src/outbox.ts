@@ -55,6 +55,8 @@ export interface Stand {
 /** Unanswered publishes of one conversation on the wire at a time. */
 const LANE_WINDOW = 16;
 const RETRY_MARGIN_MS = 10 * 60_000;
+/** Messages whose events may still be on their way after their outcomes were told. */
+const TOLD_KEPT = 4_096;
 
 function laneKey(target: Target): string {
   return "conversation" in target ? `c ${target.conversation}` : `u ${target.toUser}`;
@@ -69,6 +71,8 @@ export class Outbox {
   /** Those without an outcome. A lane may hold others, whose outcome is told. */
   private readonly byMid = new Map<string, Pending>();
   private settled: Settled[] = [];
+  /** Those told last that they stand, oldest first. */
+  private readonly told = new Set<string>();
   private retryLimitMs = 2 * 3_600_000 - RETRY_MARGIN_MS;
 
   /** @param nextOrder by default a figure that is greater in each later run, so that old messages go first */
@@ -159,16 +163,16 @@ export class Outbox {
   /**
    * The sender's own event may come before the answer, or instead of one that was lost: it stands in the log. On this
    * connection the message still has its turn: a server that refused it for now holds back what is behind it until then.
+   * The event of a message that was told before says nothing of a later one with its client_mid: that one has its answer.
    */
   ownEvent(event: LapwingEvent): void {
     const entry = this.byMid.get(event.clientMid);
-    if (!entry) return;
+    if (!entry || this.told.has(event.clientMid)) return;
     const { conversation, seq, n, sentAtMs } = event;
     const outcome = this.standing(entry, { conversation, seq, n, sentAtMs, duplicate: false });
     if (entry.inFlight || entry.held) {
       entry.told = true;
-      this.byMid.delete(entry.clientMid);
-      this.settled.push({ entry, outcome });
+      this.tell(entry, outcome);
     } else {
       this.settle(entry, outcome);
     }
@@ -266,9 +270,16 @@ export class Outbox {
 
   private settle(entry: Pending, outcome: PublishOutcome): void {
     this.remove(entry);
-    if (entry.told) return;
+    if (!entry.told) this.tell(entry, outcome);
+  }
+
+  private tell(entry: Pending, outcome: PublishOutcome): void {
     this.byMid.delete(entry.clientMid);
     this.settled.push({ entry, outcome });
+    if (!("seq" in outcome)) return;
+    this.told.add(entry.clientMid);
+    const [oldest] = this.told;
+    if (oldest !== undefined && this.told.size > TOLD_KEPT) this.told.delete(oldest);
   }
 
   private remove(entry: Pending): void {

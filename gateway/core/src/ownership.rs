@@ -11,6 +11,8 @@ use lapwing_proto::bus::RouterHeartbeat;
 
 /// A router that was silent for this long owns nothing any more (the lease).
 pub const SILENT: Duration = Duration::from_secs(3);
+/// A partition that has been without an owner for so long, behind the silence, is not just changing hands.
+pub const ALONE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
@@ -31,6 +33,8 @@ struct Router {
 pub struct Owners {
     routers: HashMap<Arc<str>, Router>,
     table: HashMap<PartitionId, Owner>,
+    /// Since when a wanted partition has no owner.
+    since: HashMap<PartitionId, Instant>,
 }
 
 impl Owners {
@@ -95,6 +99,18 @@ impl Owners {
     /// Those of the wanted partitions that nobody serves.
     pub fn unowned<'a>(&self, wanted: &'a HashSet<PartitionId>) -> Vec<&'a PartitionId> {
         wanted.iter().filter(|partition| !self.table.contains_key(*partition)).collect()
+    }
+
+    /// How many of the wanted partitions nobody has served for longer than a change of owners takes; to be called often.
+    pub fn left_alone(&mut self, wanted: &HashSet<PartitionId>, now: Instant) -> usize {
+        self.since.retain(|partition, _| !self.table.contains_key(partition));
+        let unowned = wanted.iter().filter(|partition| !self.table.contains_key(*partition));
+        unowned
+            .filter(|partition| {
+                let since = *self.since.entry((*partition).clone()).or_insert(now);
+                now.saturating_duration_since(since) >= ALONE
+            })
+            .count()
     }
 
     /// Routers for requests that any of them can answer: those with the newest tenants first, draining ones last.
@@ -165,5 +181,23 @@ mod tests {
         assert_eq!(owners.handle_heartbeat(&beat("a", 3, 1, &[(0, 8, true)]), start), [p(0)]);
         let wanted = HashSet::from([p(0), p(1)]);
         assert_eq!(owners.unowned(&wanted), [&p(1)]);
+    }
+
+    // R-SEQ-10: a change of owners is no alarm, a partition that stays without one is.
+    #[test]
+    fn a_partition_without_an_owner_is_counted_after_a_second() {
+        let (mut owners, start) = (Owners::default(), Instant::now());
+        let wanted = HashSet::from([p(0), p(1)]);
+        let later = |ms| start + Duration::from_millis(ms);
+        owners.handle_heartbeat(&beat("a", 1, 1, &[(0, 5, true), (1, 6, true)]), start);
+        assert_eq!(owners.left_alone(&wanted, start), 0);
+        owners.handle_heartbeat(&beat("a", 1, 2, &[(0, 5, true)]), later(100));
+        assert_eq!(owners.left_alone(&wanted, later(200)), 0);
+        assert_eq!(owners.left_alone(&wanted, later(1199)), 0);
+        assert_eq!(owners.left_alone(&wanted, later(1200)), 1);
+        owners.handle_heartbeat(&beat("b", 1, 1, &[(1, 9, true)]), later(1300));
+        assert_eq!(owners.left_alone(&wanted, later(1300)), 0);
+        owners.handle_heartbeat(&beat("b", 1, 2, &[]), later(1400));
+        assert_eq!(owners.left_alone(&wanted, later(1500)), 0, "it counts anew");
     }
 }

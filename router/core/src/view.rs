@@ -7,6 +7,9 @@ use lapwing_model::{Family, Op, Position, view::ops_of};
 
 use crate::Released;
 
+/// Of one record, mostly.
+const OPS: usize = 3;
+
 pub struct ViewCursor {
     family: Family,
     /// Where the view is believed to be: the start of the backlog.
@@ -102,12 +105,13 @@ impl ViewCursor {
         if self.busy.is_some() || (self.backlog.is_empty() && !beat) {
             return None;
         }
+        let most = self.backlog.len().min(max_records);
         let mut batch = Batch {
             family: self.family,
             expected: self.at,
             new: self.at,
-            ops: Vec::new(),
-            released: Vec::new(),
+            ops: Vec::with_capacity(most * OPS),
+            released: Vec::with_capacity(most),
         };
         let mut bytes = 0;
         for item in &self.backlog {
@@ -116,7 +120,7 @@ impl ViewCursor {
             }
             batch.new = item.after;
             if let Some(released) = &item.released {
-                ops_of(self.family, &released.record, &released.event, &mut batch.ops);
+                ops_of(self.family, &released.key, &released.record, &released.event, &mut batch.ops);
                 bytes += released.event.len();
                 batch.released.push(released.clone());
             }

@@ -169,11 +169,10 @@ pub fn slices(now_ms: u64, window_ms: u64) -> std::ops::RangeInclusive<u64> {
 }
 
 /// The operations of one valid record, a function of the record alone; `event`: its bytes for clients.
-pub fn ops_of(family: Family, record: &Record, event: &Bytes, into: &mut Vec<Op>) {
-    let key = crate::record::key_of(record);
+pub fn ops_of(family: Family, key: &ConversationKey, record: &Record, event: &Bytes, into: &mut Vec<Op>) {
     match family {
-        Family::Commit => commit_ops(key, record, event, into),
-        Family::User => user_ops(key, record, into),
+        Family::Commit => commit_ops(key.clone(), record, event, into),
+        Family::User => user_ops(key.clone(), record, into),
     }
 }
 

@@ -47,6 +47,8 @@ pub const REPLAYED_TOTAL: &str = "lapwing_replayed_total";
 /// Bytes in use of a Redis instance, and which part of its maxmemory that is (0: no limit), by `instance`.
 pub const REDIS_MEMORY: &str = "lapwing_redis_memory_bytes";
 pub const REDIS_FILLED: &str = "lapwing_redis_filled_ratio";
+/// Partitions that no router has served since lease + 1 s, as a gateway hears them.
+pub const PARTITIONS_UNOWNED: &str = "lapwing_partitions_unowned";
 /// What a router holds in memory, over all its partitions.
 pub const CONVERSATIONS: &str = "lapwing_conversations";
 pub const CONVERSATION_BYTES: &str = "lapwing_conversation_bytes";

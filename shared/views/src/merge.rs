@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
 use lapwing_model::{ConversationKey, Op};
 
 use crate::keys::mid_group;
@@ -22,7 +23,8 @@ enum Slot<'a> {
 /// In the order of their first operations; each has at least one, and all go into one command.
 pub(crate) fn groups(ops: &[Op]) -> Vec<Vec<&Op>> {
     let mut groups: Vec<Vec<&Op>> = Vec::with_capacity(ops.len());
-    let mut open: HashMap<Slot<'_>, usize> = HashMap::with_capacity(ops.len());
+    let mut open: HashMap<Slot<'_>, usize, RandomState> =
+        HashMap::with_capacity_and_hasher(ops.len(), RandomState::default());
     for op in ops {
         let slot = match op {
             Op::Head { key, .. } | Op::Hot { key, .. } => Slot::Conversation(key),

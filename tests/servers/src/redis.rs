@@ -48,7 +48,7 @@ impl Redis {
         let config = folder.join("redis.conf");
         let text = format!(
             "bind 127.0.0.1\nport {}\nprotected-mode yes\nrequirepass {password}\ndir \"{}\"\nsave \"\"\n\
-             appendonly yes\nappendfsync everysec\nmaxmemory-policy noeviction\ndaemonize no\n{more}",
+             appendonly yes\nappendfsync everysec\nmaxmemory-policy noeviction\nlazyfree-lazy-expire yes\ndaemonize no\n{more}",
             port.number(),
             folder.display()
         );

@@ -224,6 +224,21 @@ test("the same client_mid may be published again while the first one's answer is
   assert.equal(box.drain()[0]?.outcome.outcome, "duplicate");
 });
 
+// R-ACK-4
+test("the event of a message that was told settles no later message with its client_mid", () => {
+  const box = outbox("a");
+  box.take(at(0));
+  box.accepted(box.of("a"), stand);
+  box.drain();
+  box.add({ clientMid: "a", target: { conversation: "grp.x" }, content: { text: "other" }, receipt: false });
+  const second = box.take(at(1)) as Pending;
+  const event = { conversation: "grp.x", seq: 4, n: 3, sender: "alice", device: "d", clientMid: "a", sentAtMs: 1, traceparent: "" };
+  box.ownEvent({ ...event, body: { case: "message", content: { text: "a" } } });
+  assert.deepEqual(box.drain(), []);
+  box.refused(second, refusal(409), at(2));
+  assert.equal(box.drain()[0]?.outcome.outcome, "rejected");
+});
+
 test("a message that stands is not sent on another connection", () => {
   const box = outbox("a");
   box.take(at(0));

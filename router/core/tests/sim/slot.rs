@@ -143,7 +143,13 @@ impl Replay {
             let verdict = record::follow_by(log.rule, &mut at, offset, &record);
             let counts = verdict == Verdict::Valid || broken == Some(Break::Voids);
             if let (true, Some(event)) = (counts, event::of_record(&record)) {
-                ops_of(family_of(piece), &record, &Bytes::from(event.encode_to_vec()), &mut ops);
+                ops_of(
+                    family_of(piece),
+                    &record::key_of(&record),
+                    &record,
+                    &Bytes::from(event.encode_to_vec()),
+                    &mut ops,
+                );
             }
         }
         self.section = Some((at, ops.clone()));

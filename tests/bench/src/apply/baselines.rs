@@ -24,7 +24,7 @@ pub(crate) async fn call_each(views: &Views, records: Vec<Placed>) -> Result<()>
         for Placed { id, before, released } in placed {
             let sections = FAMILIES.map(|family| {
                 let mut ops = Vec::new();
-                ops_of(family, &released.record, &released.event, &mut ops);
+                ops_of(family, &released.key, &released.record, &released.event, &mut ops);
                 section(&id, family, (before, released.after), ops)
             });
             all_applied(&call(views, &sections).await?)?;
