@@ -4084,7 +4084,7 @@ var Inbox = class {
 };
 
 // typescript/src/outbox.ts
-var LANE_WINDOW = 16, RETRY_MARGIN_MS = 10 * 6e4;
+var LANE_WINDOW = 16, RETRY_MARGIN_MS = 10 * 6e4, TOLD_KEPT = 4096;
 function laneKey(target) {
   return "conversation" in target ? `c ${target.conversation}` : `u ${target.toUser}`;
 }
@@ -4100,6 +4100,8 @@ var Outbox = class {
   /** Those without an outcome. A lane may hold others, whose outcome is told. */
   byMid = /* @__PURE__ */ new Map();
   settled = [];
+  /** Those told last that they stand, oldest first. */
+  told = /* @__PURE__ */ new Set();
   retryLimitMs = 2 * 36e5 - RETRY_MARGIN_MS;
   /** Older than the window less 10 min (never less than half of the window): not sent again. */
   setDedupeWindow(windowMs) {
@@ -4155,12 +4157,13 @@ var Outbox = class {
   /**
    * The sender's own event may come before the answer, or instead of one that was lost: it stands in the log. On this
    * connection the message still has its turn: a server that refused it for now holds back what is behind it until then.
+   * The event of a message that was told before says nothing of a later one with its client_mid: that one has its answer.
    */
   ownEvent(event) {
     let entry = this.byMid.get(event.clientMid);
-    if (!entry) return;
+    if (!entry || this.told.has(event.clientMid)) return;
     let { conversation, seq, n, sentAtMs } = event, outcome = this.standing(entry, { conversation, seq, n, sentAtMs, duplicate: !1 });
-    entry.inFlight || entry.held ? (entry.told = !0, this.byMid.delete(entry.clientMid), this.settled.push({ entry, outcome })) : this.settle(entry, outcome);
+    entry.inFlight || entry.held ? (entry.told = !0, this.tell(entry, outcome)) : this.settle(entry, outcome);
   }
   standing(entry, { duplicate, ...rest }) {
     return { outcome: duplicate ? "duplicate" : "accepted", clientMid: entry.clientMid, attempts: entry.attempts, ...rest };
@@ -4217,7 +4220,13 @@ var Outbox = class {
     this.settle(entry, { outcome, clientMid: entry.clientMid, attempts: entry.attempts, error });
   }
   settle(entry, outcome) {
-    this.remove(entry), !entry.told && (this.byMid.delete(entry.clientMid), this.settled.push({ entry, outcome }));
+    this.remove(entry), entry.told || this.tell(entry, outcome);
+  }
+  tell(entry, outcome) {
+    if (this.byMid.delete(entry.clientMid), this.settled.push({ entry, outcome }), !("seq" in outcome)) return;
+    this.told.add(entry.clientMid);
+    let [oldest] = this.told;
+    oldest !== void 0 && this.told.size > TOLD_KEPT && this.told.delete(oldest);
   }
   remove(entry) {
     let lane = this.laneOf(entry);
