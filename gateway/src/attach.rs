@@ -13,7 +13,7 @@ use futures::{StreamExt, future::join_all, stream};
 use lapwing_gateway_core::room::{Attach, Attached as Place};
 use lapwing_model::{Code, ConversationKey, PartitionId, Refusal};
 use lapwing_proto::{
-    bus::{AttachBatch, AttachItem, Attached, Detach, InterestReply, router_reply, router_request},
+    bus::{AttachBatch, AttachItem, Attached, Detach, router_reply, router_request},
     client::{ConversationState, server_frame::Body},
 };
 use lapwing_runtime::{OnError, telemetry};
@@ -40,10 +40,6 @@ pub struct Interest {
 impl Interest {
     fn next(&self) -> u64 {
         self.counter.fetch_add(1, Ordering::SeqCst) + 1
-    }
-
-    fn newest(&self) -> u64 {
-        self.counter.load(Ordering::SeqCst)
     }
 }
 
@@ -276,7 +272,7 @@ pub fn state_of(key: &ConversationKey, answer: &Attached) -> ConversationState {
     }
 }
 
-/// A partition has a new owner: all interest again; its heads are a digest of what was missed meanwhile.
+/// A partition has a new owner, or one that lost sight of this node: all interest again; its heads are a digest of what was missed meanwhile.
 pub fn announce_partition(gateway: &Arc<Gateway>, partition: PartitionId) {
     let keys = gateway.hub.of_partition(&partition);
     if keys.is_empty() {
@@ -312,19 +308,6 @@ fn digest(gateway: &Arc<Gateway>, key: &ConversationKey, answer: &Attached) {
         if let Some(((), effects)) = seen {
             catch_up::run(gateway, key, effects);
         }
-    }
-}
-
-/// What a new owner asks of each live node.
-pub fn interest_in(gateway: &Gateway, partition: &PartitionId) -> InterestReply {
-    // The number is taken before the list is made: what is attached meanwhile has a later one and its own request.
-    let counter = gateway.interest.newest();
-    let keys = gateway.hub.of_partition(partition);
-    InterestReply {
-        node: gateway.node.to_string(),
-        incarnation: gateway.incarnation,
-        counter,
-        items: keys.iter().map(|key| item(key, "")).collect(),
     }
 }
 

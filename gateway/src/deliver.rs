@@ -69,10 +69,10 @@ async fn handle(gateway: &Arc<Gateway>, message: &Message, body: node_request::B
             node_reply::Body::Done(Done {})
         }
         node_request::Body::InterestQuery(query) => {
-            let partition = query.partition.as_ref().map(PartitionId::from);
-            let reply =
-                partition.map(|partition| attach::interest_in(gateway, &partition)).unwrap_or_default();
-            node_reply::Body::Interest(reply)
+            if let Some(partition) = query.partition.as_ref().map(PartitionId::from) {
+                attach::announce_partition(gateway, partition);
+            }
+            node_reply::Body::Done(Done {})
         }
         node_request::Body::Digest(digest) => {
             handle_digest(gateway, digest);

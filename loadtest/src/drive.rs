@@ -11,7 +11,7 @@ use crate::{
     ledger::Ledger,
     options::{Common, Options},
     run::{Plan, Run, prepare},
-    send::{Sender, burst, text},
+    send::{Sender, text, waves},
     target::Target,
 };
 
@@ -23,6 +23,8 @@ pub struct Shape {
     pub members: u32,
     /// Bursts a second, of one message of each user.
     pub rate: f64,
+    /// So many equal parts of the users send one after the other within each burst's time: something is in flight at most moments.
+    pub waves: u32,
     /// The longest that the script may play.
     pub seconds: u32,
     /// Messages of each user; None: until the script has played.
@@ -33,7 +35,16 @@ pub struct Shape {
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { pairs: 60, groups: 2, members: 20, rate: 3.0, seconds: 180, messages: None, warm: true }
+        Self {
+            pairs: 60,
+            groups: 2,
+            members: 20,
+            rate: 3.0,
+            waves: 1,
+            seconds: 180,
+            messages: None,
+            warm: true,
+        }
     }
 }
 
@@ -143,9 +154,10 @@ where
     ids.extend(setup.groups(&groups).await?);
     let mut ledger = Ledger::new(&setup.run, users);
     let (warm, by_user) = plan(&mut ledger, &ids, shape);
-    let times = burst(by_user, Duration::from_secs_f64(1.0 / shape.rate.max(0.01)));
+    let times = waves(by_user, Duration::from_secs_f64(1.0 / shape.rate.max(0.01)), shape.waves);
     let parameters = json!({
         "pairs": shape.pairs, "groups": shape.groups, "members": shape.members, "bursts_a_second": shape.rate,
+        "waves": shape.waves,
     });
     let open_end = true;
     let (scenario, closed_loop, receipts) = (name.to_owned(), false, true);

@@ -95,9 +95,16 @@ pub(crate) fn ramp(conversations: Vec<Vec<u32>>, gap: Duration, over: Duration) 
 
 /// All users send their k-th message in the same instant.
 pub(crate) fn burst(users: Vec<Vec<u32>>, gap: Duration) -> Schedule {
+    waves(users, gap, 1)
+}
+
+/// All users of a wave send their k-th message in the same instant, the waves one after the other.
+pub(crate) fn waves(users: Vec<Vec<u32>>, gap: Duration, waves: u32) -> Schedule {
+    let waves = waves.max(1);
     let mut schedule = Schedule::new();
-    for entries in users {
-        schedule.extend(entries.into_iter().enumerate().map(|(k, entry)| (gap * k as u32, entry)));
+    for (index, entries) in users.into_iter().enumerate() {
+        let phase = gap * (index as u32 % waves) / waves;
+        schedule.extend(entries.into_iter().enumerate().map(|(k, entry)| (phase + gap * k as u32, entry)));
     }
     schedule.sort_by_key(|(at, _)| *at);
     schedule

@@ -213,7 +213,7 @@ impl Dispatcher {
         nodes
     }
 
-    fn announce(&self, released: &Released) {
+    fn announce(&mut self, released: &Released) {
         let users: Vec<String> = member_changes(&released.record)
             .into_iter()
             .filter_map(|change| match change {
@@ -230,9 +230,7 @@ impl Dispatcher {
             users,
             seq: released.record.seq,
         };
-        for lanes in self.nodes.all() {
-            lanes.announce(announce.clone());
-        }
+        self.nodes.announce(&announce);
     }
 
     /// Heads of recently active conversations to the nodes that want them: a lost tail is found without another message.

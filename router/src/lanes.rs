@@ -26,6 +26,7 @@ const LANES: usize = 16;
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// Announcements waiting for one node.
 const ANNOUNCEMENTS: usize = 65_536;
+const PATIENCE: Duration = Duration::from_millis(200);
 
 pub(crate) struct Lanes {
     node: Arc<str>,
@@ -43,6 +44,24 @@ struct Shared {
 struct Announcements {
     queue: Mutex<VecDeque<bus::Announce>>,
     filled: Notify,
+}
+
+/// What comes only once, and a node may not have had.
+pub(crate) struct Untold {
+    pub(crate) receipts: Vec<(ConversationKey, bus::Receipt)>,
+    pub(crate) announcements: VecDeque<bus::Announce>,
+}
+
+/// In order, within the bound.
+pub(crate) fn keep_announcement(node: &str, queue: &mut VecDeque<bus::Announce>, announce: bus::Announce) {
+    if queue.len() < ANNOUNCEMENTS {
+        return queue.push_back(announce);
+    }
+    tracing::error!(
+        node,
+        conversation = announce.conversation,
+        "announcements overflow; users of this node may miss a new conversation until they reconnect"
+    );
 }
 
 impl Lanes {
@@ -63,13 +82,15 @@ impl Lanes {
         let announcements = Arc::new(Announcements::default());
         let work = announce(router.clone(), node.clone(), announcements.clone(), tasks.stopping());
         tasks.spawn(format!("announce {node}"), OnError::Log, work);
+        let work = ask_interest(router.clone(), node.clone(), tasks.stopping());
+        tasks.spawn(format!("interest {node}"), OnError::Log, work);
         Self { node, lanes, announcements, tasks }
     }
 
-    /// What the node may not have of what only comes once.
-    pub(crate) fn close(&self) -> Vec<(ConversationKey, bus::Receipt)> {
+    pub(crate) fn close(&self) -> Untold {
         self.tasks.stop();
-        self.lanes.iter().flat_map(|shared| shared.lane.lock().take_receipts()).collect()
+        let receipts = self.lanes.iter().flat_map(|shared| shared.lane.lock().take_receipts()).collect();
+        Untold { receipts, announcements: std::mem::take(&mut *self.announcements.queue.lock()) }
     }
 
     pub(crate) fn push_receipt(&self, key: &ConversationKey, receipt: bus::Receipt) {
@@ -92,14 +113,7 @@ impl Lanes {
     }
 
     pub(crate) fn announce(&self, announce: bus::Announce) {
-        let mut queue = self.announcements.queue.lock();
-        if queue.len() >= ANNOUNCEMENTS {
-            tracing::error!(node = %self.node, conversation = announce.conversation,
-                "announcements overflow; users of this node may miss a new conversation until they reconnect");
-            return;
-        }
-        queue.push_back(announce);
-        drop(queue);
+        keep_announcement(&self.node, &mut self.announcements.queue.lock(), announce);
         self.announcements.filled.notify_one();
     }
 }
@@ -179,8 +193,22 @@ async fn announce(
             Ok(_) => drop(announcements.queue.lock().pop_front()),
             Err(_) => tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(Duration::from_millis(200)) => {}
+                () = tokio::time::sleep(PATIENCE) => {}
             },
+        }
+    }
+}
+
+/// A node that is heard, for the first time or again, may want what this router forgot when it was silent, and not know it:
+/// it is asked until it has answered for each partition. Later owners are found by the node itself.
+async fn ask_interest(router: Arc<Router>, node: Arc<str>, stop: tokio_util::sync::CancellationToken) {
+    for partition in router.serving() {
+        let query = bus::InterestQuery { partition: Some((&partition).into()) };
+        while ask(&router, &node, node_request::Body::InterestQuery(query.clone())).await.is_err() {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(PATIENCE) => {}
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The gateway nodes that are alive, each with its lanes.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -15,7 +15,11 @@ use lapwing_proto::{
 use lapwing_router_core::aside::Aside;
 use lapwing_runtime::{OnError, metrics};
 
-use crate::{dispatch::Dispatch, lanes::Lanes, router::Router};
+use crate::{
+    dispatch::Dispatch,
+    lanes::{self, Lanes},
+    router::Router,
+};
 
 pub(crate) struct Nodes {
     router: Arc<Router>,
@@ -32,11 +36,13 @@ struct Node {
     lanes: Lanes,
 }
 
-/// It may have stood still, or the bus did, with its sessions alive. Events come back by their seq, receipts only from here.
+/// It may have stood still, or the bus did, with its sessions alive. Events come back by their seq, receipts and announcements
+/// only from here.
 struct Silent {
     incarnation: u64,
     since: Instant,
     receipts: Aside,
+    announcements: VecDeque<bus::Announce>,
 }
 
 /// Then its sessions are gone, too, or will read `persisted_seq`.
@@ -83,13 +89,16 @@ impl Nodes {
             known => known.is_some(),
         };
         if let Some(old) = self.nodes.remove(&beat.node) {
-            drop(old.lanes.close());
+            // The sessions that it was for ended with the process.
+            let _ = old.lanes.close();
         }
         let lanes = Lanes::start(&self.router, &beat.node, self.begun);
         self.begun += 1;
         let silent = self.silent.remove(&beat.node).filter(|silent| silent.incarnation == beat.incarnation);
-        for (key, receipt) in silent.into_iter().flat_map(|mut silent| silent.receipts.take(usize::MAX)) {
-            lanes.push_receipt(&key, receipt);
+        if let Some(mut silent) = silent {
+            let receipts = silent.receipts.take(usize::MAX);
+            receipts.into_iter().for_each(|(key, receipt)| lanes.push_receipt(&key, receipt));
+            silent.announcements.into_iter().for_each(|announce| lanes.announce(announce));
         }
         let now = Instant::now();
         let node = Node { incarnation: beat.incarnation, since: now, heard: now, lanes };
@@ -110,10 +119,13 @@ impl Nodes {
             tracing::warn!(node = name, "a gateway node is silent; it gets nothing more");
             let Some(node) = self.nodes.remove(name) else { continue };
             let mut receipts = Aside::new(RECEIPTS);
-            for (key, receipt) in node.lanes.close() {
+            let untold = node.lanes.close();
+            for (key, receipt) in untold.receipts {
                 keep(name, &mut receipts, key, receipt);
             }
-            let silent = Silent { incarnation: node.incarnation, since: Instant::now(), receipts };
+            let announcements = untold.announcements;
+            let silent =
+                Silent { incarnation: node.incarnation, since: Instant::now(), receipts, announcements };
             self.silent.insert(name.clone(), silent);
         }
         self.silent.retain(|_, silent| silent.since.elapsed() < GIVEN_UP);
@@ -141,8 +153,12 @@ impl Nodes {
         self.nodes.get(node).map(|node| &node.lanes)
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Lanes> {
-        self.nodes.values().map(|node| &node.lanes)
+    /// To all, and to those who are silent when they are heard again.
+    pub(crate) fn announce(&mut self, announce: &bus::Announce) {
+        self.nodes.values().for_each(|node| node.lanes.announce(announce.clone()));
+        for (name, silent) in &mut self.silent {
+            lanes::keep_announcement(name, &mut silent.announcements, announce.clone());
+        }
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) static SCENARIOS: [Scenario; 3] = [
 
 /// Rows are written a moment after the answers: publishes must be in flight then, too.
 fn dense(quick: bool) -> Shape {
-    Shape { pairs: 50, groups: 1, members: 20, rate: 8.0, ..play::usual(quick) }
+    Shape { pairs: 50, groups: 1, members: 20, rate: 8.0, waves: 3, ..play::usual(quick) }
 }
 
 async fn kill_loop(world: &mut World) -> anyhow::Result<()> {

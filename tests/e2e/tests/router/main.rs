@@ -3,6 +3,7 @@
 
 mod bench;
 mod cold;
+mod nodes;
 mod ownership;
 mod path;
 mod rebuild;
