@@ -15,6 +15,7 @@ use crate::{
 
 mod log;
 mod plain;
+mod storm;
 
 use log::Log;
 
@@ -33,6 +34,9 @@ pub(crate) struct Arguments {
     /// Only this: rows that the tables have before a round, for instance 1000000,5000000,10000000; one round each
     #[arg(long, value_delimiter = ',')]
     grow: Vec<usize>,
+    /// No history storm
+    #[arg(long)]
+    no_storm: bool,
 }
 
 pub(crate) const TABLES: u32 = 16;
@@ -60,14 +64,15 @@ pub(crate) async fn run(arguments: Arguments) -> Result<Report> {
         "One persister (profile bench: its pace limiter off) against 16 connections, one a table, each with 200 rows a statement and a \
          transaction a statement. A persister's round is timed from its first to its last stored position, without its start.",
     );
-    for conversations in &arguments.conversations {
-        shape(&mut report, &arguments, *conversations).await?;
+    for (index, conversations) in arguments.conversations.iter().enumerate() {
+        let storm = index == 0 && !arguments.no_storm;
+        shape(&mut report, &arguments, *conversations, storm).await?;
     }
     Ok(report.end())
 }
 
-async fn shape(report: &mut Report, arguments: &Arguments, conversations: usize) -> Result<()> {
-    let bench = Bench::start(arguments, conversations).await?;
+async fn shape(report: &mut Report, arguments: &Arguments, conversations: usize, storm: bool) -> Result<()> {
+    let mut bench = Bench::start(arguments, conversations).await?;
     if !arguments.grow.is_empty() {
         return grown(report, arguments, &bench, conversations).await;
     }
@@ -106,6 +111,10 @@ async fn shape(report: &mut Report, arguments: &Arguments, conversations: usize)
         format!("{:.0} %", ratio * 100.0),
         ratio >= 0.6,
     );
+    if storm {
+        let most = median(product.iter().map(|round| round.a_second));
+        storm::play(report, &mut bench, most / 2.0).await?;
+    }
     Ok(())
 }
 
@@ -146,8 +155,8 @@ impl Bench {
             .connect(&cluster.mariadb().url())
             .await
             .context("MariaDB")?;
-        let log =
-            Log::write(&cluster.kafka().brokers(), arguments.rows, conversations, arguments.body).await?;
+        let mut log = Log::begin(&cluster.kafka().brokers(), conversations, arguments.body).await?;
+        log.fill(arguments.rows).await?;
         let bench = Self { cluster, sql, log };
         for table in 0..TABLES {
             bench.execute(format!("CREATE TABLE plain_{table:02} LIKE messages_{table:02}")).await?;
