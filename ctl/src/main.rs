@@ -1,6 +1,7 @@
 //! `lapwing`: the operators' one command.
 // A command speaks on the terminal; that is its interface.
 #![allow(clippy::print_stdout)]
+mod budget;
 mod config;
 mod move_range;
 mod partitions;
@@ -31,6 +32,8 @@ enum Command {
     Probe,
     /// Brings the Redis views of a range of buckets to another instance while messages flow.
     MoveRange(move_range::Range),
+    /// Who shares the database with how many connections, and whether that fits.
+    Budget(budget::Arguments),
     /// Tenants, their keys, and switching them off and on.
     Tenants {
         #[command(subcommand)]
@@ -54,12 +57,13 @@ async fn main() -> ExitCode {
 
 /// False: the command ran and its finding is bad.
 async fn run(options: Options) -> anyhow::Result<bool> {
-    let config = Config::find(options.given)?;
+    let config = || Config::find(options.given);
     match options.command {
-        Command::Partitions => partitions::show(&config).await,
-        Command::MoveRange(range) => move_range::run(&config, range).await,
-        Command::Probe => probe::run(&config).await,
-        Command::Tenants { action } => tenants::run(&config, action).await.map(|()| true),
+        Command::Partitions => partitions::show(&config()?).await,
+        Command::MoveRange(range) => move_range::run(&config()?, range).await,
+        Command::Probe => probe::run(&config()?).await,
+        Command::Budget(arguments) => budget::show(&arguments),
+        Command::Tenants { action } => tenants::run(&config()?, action).await.map(|()| true),
     }
 }
 

@@ -55,3 +55,20 @@ async fn probe_partitions_and_tenants() {
     assert_eq!(code, 1, "{text}");
     assert!(text.contains("row") && text.contains("NOT REACHED") && text.contains("of 5 states"), "{text}");
 }
+
+// R-PST-7
+#[test]
+fn the_budget_that_ships_fits_and_one_that_does_not_says_why() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../k8s/persister/budget.toml");
+    let file = file.to_str().unwrap();
+    let nowhere = Path::new("/nowhere");
+    let (code, text) = lapwing(nowhere, &["budget", "--file", file]);
+    assert_eq!(code, 0, "{text}");
+    assert!(
+        text.contains("54 in all · max_connections 151 · 20 % stay free · 120 allowed · 66 left"),
+        "{text}"
+    );
+    let (code, text) = lapwing(nowhere, &["budget", "--file", file, "--max-connections", "60"]);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("! connection budget: 3 × persister with 18 = 54"), "{text}");
+}

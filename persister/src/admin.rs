@@ -7,6 +7,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    budget,
     db::{self, Borrowed},
     lease,
     partition::End,
@@ -18,6 +19,11 @@ pub(crate) fn routes(persister: &Arc<Persister>) {
     persister.context.admin.route("GET", "/admin/partitions", move |_| {
         let persister = shared.clone();
         async move { Ok(partitions(&persister).await?) }
+    });
+    let shared = persister.clone();
+    persister.context.admin.route("GET", "/admin/budget", move |_| {
+        let persister = shared.clone();
+        async move { Ok(budget::shown(&persister).await?) }
     });
 }
 

@@ -26,6 +26,10 @@ pub(crate) struct Config {
     #[arg(long, env = "LAPWING_READ_POOL", default_value_t = 8)]
     pub(crate) read_pool: u32,
 
+    /// Who shares the database with how many connections (TOML, best by LAPWING_BUDGET_FILE); checked at the start and all the time
+    #[arg(long, env = "LAPWING_BUDGET")]
+    pub(crate) budget: Option<String>,
+
     /// A lease on a partition that is not renewed for this long may be taken, by the database's clock
     #[arg(long, env = "LAPWING_LEASE_MS", default_value_t = 3000)]
     pub(crate) lease_ms: u64,
@@ -83,6 +87,12 @@ impl Config {
     /// All connections of this process: writers, readers, and two for leases and administration.
     pub(crate) fn connections(&self) -> u32 {
         self.write_pool + self.read_pool + CONTROL_POOL
+    }
+
+    /// As the budget file names them.
+    pub(crate) fn pools(&self) -> [(&'static str, u64); 3] {
+        let all = [("write", self.write_pool), ("read", self.read_pool), ("control", CONTROL_POOL)];
+        all.map(|(name, size)| (name, u64::from(size)))
     }
 
     pub(crate) fn paced(&self) -> bool {

@@ -13,10 +13,11 @@ use lapwing_persister_core::lease::{self as rule, Decision, Lease};
 use sqlx::MySqlConnection;
 
 use crate::{
+    budget,
     db::{self, Borrowed},
     partition::{End, Held},
     persister::Persister,
-    schema, write,
+    write,
 };
 
 /// Longer than any healthy answer, shorter than a lease.
@@ -117,7 +118,7 @@ impl Leases {
                 .await?;
         let leases = rows(connection).await?;
         if self.budget_checked.is_none_or(|at| at.elapsed() > BUDGET_EVERY) {
-            let state = schema::watch_budget(connection, &self.persister.config, &me).await?;
+            let state = budget::watch(connection, &self.persister.config, &me).await?;
             self.persister.context.health.set("connections", state);
             self.budget_checked = Some(Instant::now());
         }
@@ -247,7 +248,7 @@ impl Leases {
         .bind(self.me().as_bytes())
         .execute(&mut *connection)
         .await?;
-        schema::unregister(connection, self.me()).await?;
+        budget::unregister(connection, self.me()).await?;
         borrowed.give_back();
         Ok(())
     }

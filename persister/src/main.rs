@@ -1,6 +1,7 @@
 //! Lapwing's persister: the log into MySQL, exactly once, and history out of it.
 
 mod admin;
+mod budget;
 mod config;
 mod consume;
 mod db;

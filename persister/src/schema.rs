@@ -1,4 +1,4 @@
-//! Before anything is written: migrations, the schema contract (R-PST-6), the connection budget (R-PST-7).
+//! Before anything is written: migrations and the schema contract (R-PST-6).
 
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use sqlx::{
 };
 
 use crate::{
+    budget,
     config::Config,
     db::{self, Borrowed, Db},
 };
@@ -49,7 +50,7 @@ pub(crate) async fn prepare(context: &Context, config: &Config, db: &Db) -> anyh
     Ok(())
 }
 
-enum Problem {
+pub(crate) enum Problem {
     Wait(anyhow::Error),
     Fatal(anyhow::Error),
 }
@@ -100,70 +101,7 @@ async fn under_lock(connection: &mut MySqlConnection, config: &Config, name: &st
         }
         Err(error) => return Err(Problem::Fatal(anyhow::Error::new(error).context("migrations"))),
     }
-    register(connection, config, name).await
-}
-
-/// Names this process's connections and refuses to start above the budget.
-async fn register(connection: &mut MySqlConnection, config: &Config, name: &str) -> Result<(), Problem> {
-    let (max, others) = connections(connection, name).await?;
-    let (own, allowed) = (u64::from(config.connections()), contract::allowed(max));
-    if others + own > allowed {
-        return Err(Problem::Fatal(anyhow::anyhow!(
-            "connection budget: others have {others} registered, this process wants {own}, MySQL's max_connections is {max} and \
-             a fifth stays free: {allowed} are allowed; lower LAPWING_WRITE_POOL/LAPWING_READ_POOL or raise max_connections"
-        )));
-    }
-    refresh(connection, config, name).await?;
-    Ok(())
-}
-
-async fn connections(connection: &mut MySqlConnection, name: &str) -> Result<(u64, u64), sqlx::Error> {
-    let max: i64 =
-        sqlx::query_scalar("SELECT CAST(@@max_connections AS SIGNED)").fetch_one(&mut *connection).await?;
-    let others: i64 = sqlx::query_scalar(
-        "SELECT CAST(COALESCE(SUM(connections), 0) AS SIGNED) FROM pool_registry \
-         WHERE name <> ? AND seen_at > NOW(3) - INTERVAL 15 SECOND",
-    )
-    .bind(name.as_bytes())
-    .fetch_one(&mut *connection)
-    .await?;
-    Ok((max.max(0) as u64, others.max(0) as u64))
-}
-
-async fn refresh(connection: &mut MySqlConnection, config: &Config, name: &str) -> Result<(), sqlx::Error> {
-    sqlx::query(
-        "INSERT INTO pool_registry (name, connections, seen_at) VALUES (?, ?, NOW(3)) \
-         ON DUPLICATE KEY UPDATE connections = VALUES(connections), seen_at = VALUES(seen_at)",
-    )
-    .bind(name.as_bytes())
-    .bind(config.connections())
-    .execute(connection)
-    .await
-    .map(|_| ())
-}
-
-/// The budget, live: over it this process is not ready, its work goes on.
-pub(crate) async fn watch_budget(
-    connection: &mut MySqlConnection,
-    config: &Config,
-    name: &str,
-) -> Result<Result<(), String>, sqlx::Error> {
-    refresh(connection, config, name).await?;
-    let (max, others) = connections(connection, name).await?;
-    let (all, allowed) = (others + u64::from(config.connections()), contract::allowed(max));
-    Ok(if all <= allowed {
-        Ok(())
-    } else {
-        Err(format!("{all} connections are registered, {allowed} of MySQL's {max} are allowed"))
-    })
-}
-
-pub(crate) async fn unregister(connection: &mut MySqlConnection, name: &str) -> Result<(), sqlx::Error> {
-    for table in ["pool_registry", "persisters"] {
-        let statement = sqlx::AssertSqlSafe(format!("DELETE FROM {table} WHERE name = ?"));
-        sqlx::query(statement).bind(name.as_bytes()).execute(&mut *connection).await?;
-    }
-    Ok(())
+    budget::register(connection, config, name).await
 }
 
 async fn mismatches(db: &Db) -> Result<Vec<String>, sqlx::Error> {

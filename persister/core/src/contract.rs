@@ -1,4 +1,4 @@
-//! What the schema must be (R-PST-6) and what the connections may be (R-PST-7), compared with what was found.
+//! What the schema must be (R-PST-6), compared with what was found.
 
 use std::fmt;
 
@@ -151,11 +151,6 @@ pub fn check_sql_mode(mode: &str) -> Option<Mismatch> {
     })
 }
 
-/// Connections that may be used in all: 80 % of the server's.
-pub fn allowed(max_connections: u64) -> u64 {
-    max_connections * 8 / 10
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,11 +209,5 @@ mod tests {
     fn a_lax_session_is_refused() {
         assert!(check_sql_mode("NO_ZERO_DATE,STRICT_TRANS_TABLES").is_none());
         assert!(check_sql_mode("").is_some_and(|m| m.to_string().contains("sql_mode")));
-    }
-
-    // R-PST-7
-    #[test]
-    fn a_fifth_of_the_connections_stays_free() {
-        assert_eq!(allowed(170), 136);
     }
 }

@@ -2,6 +2,7 @@
 //! what a user may see, what the schema must be.
 
 pub mod batch;
+pub mod budget;
 pub mod class;
 pub mod contract;
 pub mod lease;
