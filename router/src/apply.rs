@@ -155,8 +155,16 @@ impl Handle {
 }
 
 fn push(queue: &Sender<Input>, input: Input, weight: usize) {
-    // A step that does not get in is missed by number: its piece is then brought up from the log.
-    if queue.try_push(input, weight).is_err() {
-        queue.count_drop();
+    match input {
+        // A step that does not get in is missed by number: its piece is then brought up from the log. Maxima are said again.
+        Input::Told(..) | Input::Ops(..) | Input::Check(..) => {
+            if queue.try_push(input, weight).is_err() {
+                queue.count_drop();
+            }
+        }
+        // A few for each change of an owner: without one of them a view would stand still for the whole tenure.
+        Input::Open { .. } | Input::Close(_) | Input::Leave(..) | Input::Replayed(..) => {
+            queue.push_over(input, weight);
+        }
     }
 }

@@ -21,6 +21,8 @@ use lapwing_runtime::{
     telemetry,
 };
 
+use parking_lot::Mutex;
+
 use crate::{lanes, nodes, router::Router};
 
 pub(crate) enum Dispatch {
@@ -52,31 +54,48 @@ pub(crate) enum Dispatch {
 #[derive(Clone)]
 pub(crate) struct Handle {
     queue: Sender<Dispatch>,
+    missed: Missed,
 }
 
 pub(crate) struct Stage {
     queue: Receiver<Dispatch>,
+    missed: Missed,
 }
+
+/// Head and n of what found no room: the next digest tells them.
+type Missed = Arc<Mutex<HashMap<ConversationKey, (u64, u64)>>>;
 
 /// Items wait here only while the task is busy; what is slow waits in the nodes' lanes.
 pub(crate) fn open() -> (Handle, Stage) {
     let (sender, receiver) = Queue::named("dispatch").items(262_144).bytes(256 << 20).open();
-    (Handle { queue: sender }, Stage { queue: receiver })
+    let missed = Missed::default();
+    (Handle { queue: sender, missed: missed.clone() }, Stage { queue: receiver, missed })
 }
 
 impl Handle {
     pub(crate) fn push(&self, item: Dispatch) {
-        let weight = match &item {
-            Dispatch::Released(released) => released.event.len() + 128,
-            _ => 128,
+        let refused = match item {
+            Dispatch::Released(ref released) => {
+                let weight = released.event.len() + WEIGHT;
+                self.queue.try_push(item, weight)
+            }
+            // The next one says more.
+            Dispatch::Cursor(_) => self.queue.try_push(item, WEIGHT),
+            // One a request, a mark or a heartbeat: a node that is not known to want a conversation would get nothing of it any more.
+            _ => return self.queue.push_over(item, WEIGHT),
         };
-        if self.queue.try_push(item, weight).is_err() {
-            // The digest tells the nodes the head, so they fetch what they missed.
+        if let Err(item) = refused {
             self.queue.count_drop();
+            if let Dispatch::Released(released) = item.into_inner() {
+                let (seq, n) = (released.record.seq, released.record.n);
+                self.missed.lock().insert(released.key.clone(), (seq, n));
+            }
         }
     }
 }
 
+/// What an item takes beside an event.
+const WEIGHT: usize = 128;
 /// Conversations with news in the last seconds, for the digest.
 const ACTIVE: Duration = Duration::from_secs(5);
 const DIGEST: Duration = Duration::from_secs(1);
@@ -96,6 +115,7 @@ struct Dispatcher {
     interest: Interest,
     nodes: nodes::Nodes,
     active: HashMap<ConversationKey, Active>,
+    missed: Missed,
     /// Receipts of a router that has not heard all gateway nodes yet; None: by now it has.
     early: Option<Vec<(ConversationKey, bus::Receipt)>>,
     since: std::time::Instant,
@@ -110,6 +130,7 @@ impl Stage {
             interest: Interest::default(),
             nodes,
             active: HashMap::new(),
+            missed: self.missed.clone(),
             early: Some(Vec::new()),
             since: std::time::Instant::now(),
         };
@@ -242,6 +263,14 @@ impl Dispatcher {
         }
         for node in self.nodes.expire(Duration::from_millis(self.router.config.node_silent_ms)) {
             self.interest.forget(&node);
+        }
+        let at = std::time::Instant::now();
+        let missed = std::mem::take(&mut *self.missed.lock());
+        for (key, (head, n)) in missed {
+            let known = self.active.get(&key).map_or(0, |active| active.head);
+            if known < head {
+                self.active.insert(key, Active { head, n, at });
+            }
         }
         self.active.retain(|_, active| active.at.elapsed() < ACTIVE);
         let mut digests: BTreeMap<&str, Vec<bus::DigestItem>> = BTreeMap::new();

@@ -125,6 +125,10 @@ struct Shared<T> {
 
 impl<T> Shared<T> {
     fn offer(&self, item: T, weight: usize) -> Result<(), PushError<T>> {
+        self.put(item, weight, false)
+    }
+
+    fn put(&self, item: T, weight: usize, over: bool) -> Result<(), PushError<T>> {
         let mut inner = self.inner.lock();
         if inner.closed {
             return Err(PushError::Closed(item));
@@ -132,7 +136,10 @@ impl<T> Shared<T> {
         // An item heavier than the whole queue passes when it is alone: otherwise it could never pass.
         let fits = inner.items.len() < self.stats.item_capacity
             && (inner.items.is_empty() || inner.bytes.saturating_add(weight) <= self.stats.byte_capacity);
-        if !fits || !self.budget.as_ref().is_none_or(|budget| budget.take(weight)) {
+        let budget = self.budget.as_ref();
+        if over {
+            budget.inspect(|budget| budget.take_over(weight));
+        } else if !fits || !budget.is_none_or(|budget| budget.take(weight)) {
             return Err(PushError::Full(item));
         }
         let was_empty = inner.items.is_empty();
@@ -175,6 +182,12 @@ impl<T> Sender<T> {
             PushError::Full(_) => self.shared.full.increment(1),
             PushError::Closed(_) => self.shared.closed.increment(1),
         })
+    }
+
+    /// Beyond the bounds, in order with the rest: for what nothing would make good, and what is few by its nature. It is lost only with
+    /// the receiver.
+    pub fn push_over(&self, item: T, weight: usize) {
+        let _receiver_is_gone = self.shared.put(item, weight, true);
     }
 
     /// Waits up to `timeout` for room. One producer's pushes keep their order; among waiting producers there is none.

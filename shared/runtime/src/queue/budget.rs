@@ -47,6 +47,10 @@ impl Budget {
             .is_ok()
     }
 
+    pub(super) fn take_over(&self, weight: usize) {
+        self.used.fetch_add(weight, Ordering::AcqRel);
+    }
+
     pub(super) fn give_back(&self, weight: usize) {
         if weight > 0 {
             self.used.fetch_sub(weight, Ordering::AcqRel);

@@ -18,6 +18,22 @@ async fn a_full_queue_answers_and_gives_the_item_back() {
     tx.try_push("c", 1).unwrap();
 }
 
+// I7: what must not be lost goes in, in order, and the bounds hold for the rest.
+#[tokio::test]
+async fn what_nothing_would_make_good_goes_beyond_the_bounds() {
+    let budget = Budget::new("t_over", 50);
+    let (tx, mut rx) = Queue::named("t_over").items(1).bytes(50).budget(&budget).open();
+    tx.try_push(1, 50).unwrap();
+    tx.push_over(2, 10);
+    assert!(tx.try_push(3, 1).unwrap_err().is_full());
+    assert_eq!((tx.len(), budget.used()), (2, 60));
+    assert_eq!((rx.pop().await, rx.pop().await), (Some(1), Some(2)));
+    assert_eq!((tx.bytes(), budget.used()), (0, 0));
+    rx.close();
+    tx.push_over(4, 1);
+    assert_eq!(budget.used(), 0);
+}
+
 #[tokio::test]
 async fn an_item_larger_than_the_queue_passes_alone() {
     let (tx, mut rx) = Queue::named("t_large").items(8).bytes(10).open();
