@@ -2,6 +2,7 @@
 // A command speaks on the terminal; that is its interface.
 #![allow(clippy::print_stdout)]
 mod config;
+mod dead_letters;
 mod move_range;
 mod partitions;
 mod probe;
@@ -29,6 +30,11 @@ enum Command {
     Partitions,
     /// Sends one message and shows each state that it passes: accepted, dispatched, delivered, row, history.
     Probe,
+    /// What MySQL has refused for good: list, show, replay, purge.
+    DeadLetters {
+        #[command(subcommand)]
+        action: dead_letters::Action,
+    },
     /// Brings the Redis views of a range of buckets to another instance while messages flow.
     MoveRange(move_range::Range),
     /// Tenants, their keys, and switching them off and on.
@@ -57,6 +63,7 @@ async fn run(options: Options) -> anyhow::Result<bool> {
     let config = Config::find(options.given)?;
     match options.command {
         Command::Partitions => partitions::show(&config).await,
+        Command::DeadLetters { action } => dead_letters::run(&config, action).await,
         Command::MoveRange(range) => move_range::run(&config, range).await,
         Command::Probe => probe::run(&config).await,
         Command::Tenants { action } => tenants::run(&config, action).await.map(|()| true),

@@ -1,5 +1,6 @@
 //! All scenarios; one file a part of the system.
 
+mod dead;
 mod deploy;
 mod gateway;
 mod kafka;
@@ -44,7 +45,7 @@ impl Scenario {
 
 /// In the order in which `all` plays them.
 pub fn all() -> Vec<&'static Scenario> {
-    let families: [&'static [Scenario]; 12] = [
+    let families: [&'static [Scenario]; 13] = [
         &tour::SCENARIOS,
         &router::SCENARIOS,
         &receipts::SCENARIOS,
@@ -53,6 +54,7 @@ pub fn all() -> Vec<&'static Scenario> {
         &nats::SCENARIOS,
         &gateway::SCENARIOS,
         &persister::SCENARIOS,
+        &dead::SCENARIOS,
         &deploy::SCENARIOS,
         &links::SCENARIOS,
         &pauses::SCENARIOS,
