@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout)]
 mod budget;
 mod config;
+mod dead_letters;
 mod move_range;
 mod partitions;
 mod probe;
@@ -30,6 +31,11 @@ enum Command {
     Partitions,
     /// Sends one message and shows each state that it passes: accepted, dispatched, delivered, row, history.
     Probe,
+    /// What MySQL has refused for good: list, show, replay, purge.
+    DeadLetters {
+        #[command(subcommand)]
+        action: dead_letters::Action,
+    },
     /// Brings the Redis views of a range of buckets to another instance while messages flow.
     MoveRange(move_range::Range),
     /// Who shares the database with how many connections, and whether that fits.
@@ -60,6 +66,7 @@ async fn run(options: Options) -> anyhow::Result<bool> {
     let config = || Config::find(options.given);
     match options.command {
         Command::Partitions => partitions::show(&config()?).await,
+        Command::DeadLetters { action } => dead_letters::run(&config()?, action).await,
         Command::MoveRange(range) => move_range::run(&config()?, range).await,
         Command::Probe => probe::run(&config()?).await,
         Command::Budget(arguments) => budget::show(&arguments),

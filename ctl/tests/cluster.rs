@@ -48,12 +48,32 @@ async fn probe_partitions_and_tenants() {
     assert_eq!(lapwing(&state, &["tenants", "suspend", "acme"]).0, 0);
     assert_eq!(lapwing(&state, &["tenants", "suspend", "acme", "--off"]).0, 0);
 
+    dead_letters(&state);
+
     // A persister that is gone leaves the row out: the probe says which state was not reached.
     cluster.persister(0).kill9().await;
     cluster.persister(1).kill9().await;
     let (code, text) = lapwing(&state, &["probe"]);
     assert_eq!(code, 1, "{text}");
     assert!(text.contains("row") && text.contains("NOT REACHED") && text.contains("of 5 states"), "{text}");
+    let (code, text) = lapwing(&state, &["dead-letters", "list"]);
+    assert!(code == 2 && text.contains("no persister answers"), "{text}");
+}
+
+/// Where there are none; what becomes of some is a scenario of `./dev chaos`.
+fn dead_letters(state: &Path) {
+    for (words, wanted, text_of_it) in [
+        (&["list", "--replayed", "no", "--from", "2h"][..], 0, "0 dead letters"),
+        (&["replay"], 2, "which ones?"),
+        (&["replay", "--all", "--after-probe"], 0, "replay: no dead letters"),
+        (&["replay", "17"], 1, "! 17 gone: there is no such dead letter"),
+        (&["show", "17"], 2, "there is no dead letter 17"),
+        (&["purge"], 0, "0 purged"),
+        (&["purge", "--older-than", "1d"], 2, "LAPWING_DEAD_RETENTION_MS"),
+    ] {
+        let (code, text) = lapwing(state, &[&["dead-letters"], words].concat());
+        assert!(code == wanted && text.contains(text_of_it), "{words:?}: {code} {text}");
+    }
 }
 
 // R-PST-7

@@ -81,6 +81,10 @@ pub(crate) struct Config {
     /// A history request that takes longer is answered `busy`
     #[arg(long, env = "LAPWING_HISTORY_TIMEOUT_MS", default_value_t = 3000)]
     pub(crate) history_timeout_ms: u64,
+
+    /// Dead letters that were replayed are kept at least this long: a purge takes only older ones
+    #[arg(long, env = "LAPWING_DEAD_RETENTION_MS", default_value_t = 30 * 24 * 3_600_000)]
+    pub(crate) dead_retention_ms: u64,
 }
 
 impl Config {

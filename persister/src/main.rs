@@ -5,6 +5,7 @@ mod budget;
 mod config;
 mod consume;
 mod db;
+mod dead_letters;
 mod history;
 mod lease;
 mod load;
@@ -47,7 +48,9 @@ async fn build(context: Context, config: Config) -> anyhow::Result<()> {
     tasks.spawn("lease", OnError::StopService, lease::run(persister.clone(), kafka));
     tasks.spawn("nats", OnError::StopService, answer_on_nats(persister.clone()));
     tasks.spawn("report", OnError::Log, admin::report(persister.clone(), stop));
+    tasks.spawn("dead letters", OnError::Log, dead_letters::report(persister.clone(), context.stopping()));
     admin::routes(&persister);
+    dead_letters::routes(&persister);
     Ok(())
 }
 
@@ -65,6 +68,8 @@ async fn answer_on_nats(persister: Arc<Persister>) -> anyhow::Result<()> {
     context.tasks.spawn("rebuild", OnError::StopService, rebuilds);
     let loads = load::run(persister.clone(), nats.clone());
     context.tasks.spawn("load", OnError::StopService, loads);
+    let dead = dead_letters::answer(persister.clone(), nats.clone());
+    context.tasks.spawn("dead", OnError::StopService, dead);
     history::run(persister.clone(), nats).await
 }
 
@@ -78,7 +83,8 @@ async fn partitions(context: &Context, kafka: &Kafka) -> Vec<PartitionId> {
             Ok(topics) => {
                 let count =
                     |name: &str| topics.iter().find(|(topic, _)| topic == name).map(|(_, count)| *count);
-                let missing: Vec<_> = wanted.iter().filter(|name| count(name).is_none()).collect();
+                let needed = wanted.iter().chain(&[dead_letters::TOPIC]);
+                let missing: Vec<_> = needed.filter(|name| count(name).is_none()).collect();
                 if missing.is_empty() {
                     context.health.set("kafka", Ok(()));
                     let of = |name: &str| {

@@ -15,13 +15,14 @@ use lapwing_runtime::{Context, queue::Budget, telemetry};
 use parking_lot::Mutex;
 use tracing::debug_span;
 
-use crate::{config::Config, db::Db, partition::Progress, watermark::Marks};
+use crate::{config::Config, db::Db, dead_letters::DeadTopic, partition::Progress, watermark::Marks};
 
 pub(crate) struct Persister {
     pub(crate) context: Context,
     pub(crate) config: Arc<Config>,
     pub(crate) db: Db,
     pub(crate) marks: Arc<Marks>,
+    pub(crate) dead_topic: DeadTopic,
     /// Rows that may wait for one partition's writer.
     pub(crate) queue_rows: usize,
     /// Bytes that wait for all writers together.
@@ -43,6 +44,7 @@ impl Persister {
         let pace = config.paced().then(|| Mutex::new(Pace::new(pace, Duration::ZERO)));
         Arc::new(Self {
             marks: Marks::new(context.node()),
+            dead_topic: DeadTopic::new(&config.kafka_brokers, context.node()),
             queue_rows: (config.queue_rows / partitions.max(1)).max(config.batch_rows),
             waiting: Budget::new("consume_bytes", config.queue_bytes),
             partitions: Mutex::default(),

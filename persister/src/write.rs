@@ -19,7 +19,7 @@ use crate::{
     persister::Persister,
 };
 
-mod sql;
+pub(crate) mod sql;
 mod transaction;
 
 pub(crate) use sql::position;
@@ -213,21 +213,15 @@ impl Writer {
             Item::Row(row) => Some(row),
             _ => None,
         };
-        let mut buried = None;
+        // In the topic first: whoever reads it may hear of a place twice, never not at all.
+        self.announce(item, dead).await?;
+        let mut buried = false;
         // Where another message stands there is no hole to mark.
-        if let (Some(row), false) = (row, collision) {
+        if row.is_some() && !collision {
             let work = Work::Dead { item, dead, tombstone: true };
-            if let Outcome::Stored = self.commit(work, behind).await? {
-                let record = &row.record;
-                buried = Some(Tombstone {
-                    tenant: record.tenant.clone(),
-                    conversation: record.conversation.clone(),
-                    seq: record.seq,
-                    offset: row.offset,
-                });
-            }
+            buried = matches!(self.commit(work, behind).await?, Outcome::Stored);
         }
-        if buried.is_none() {
+        if !buried {
             let work = Work::Dead { item, dead, tombstone: false };
             if let Outcome::Refused(error) = self.commit(work, behind).await? {
                 return Err(End::Broken(format!(
@@ -246,7 +240,13 @@ impl Writer {
             partition = %self.partition, offset = item.offset(), tenant, conversation, seq, state_event, code = dead.code,
             "dead letter: {}", dead.error
         );
-        Ok(buried)
+        // Told with the mark whether it left a tombstone or not: its receipt must not say that it is in MySQL.
+        Ok(row.map(|row| Tombstone {
+            tenant: row.record.tenant.clone(),
+            conversation: row.record.conversation.clone(),
+            seq: row.record.seq,
+            offset: row.offset,
+        }))
     }
 
     async fn flush(&mut self, reached: Position) -> Result<(), End> {

@@ -3,6 +3,8 @@
 //!
 //! `LAPWING_NEW_VECTORS=1 cargo test -p lapwing-proto` adds files for new samples; what is there is never written again.
 
+#[path = "vectors/dead.rs"]
+mod dead;
 #[path = "vectors/samples.rs"]
 mod samples;
 
@@ -44,6 +46,7 @@ fn every_committed_vector_is_still_read() {
             "record" => read_back::<record::Record>(name),
             "cursor_record" => read_back::<record::CursorRecord>(name),
             "tenant_record" => read_back::<record::TenantRecord>(name),
+            "dead_letter_record" => read_back::<record::DeadLetterRecord>(name),
             "audit_record" => read_back::<record::AuditRecord>(name),
             "router_request" => read_back::<bus::RouterRequest>(name),
             "router_reply" => read_back::<bus::RouterReply>(name),
@@ -53,6 +56,8 @@ fn every_committed_vector_is_still_read() {
             "gateway_heartbeat" => read_back::<bus::GatewayHeartbeat>(name),
             "mark" => read_back::<bus::Mark>(name),
             "persister_history" => read_back::<bus::PersisterHistory>(name),
+            "dead_ask" => read_back::<bus::DeadAsk>(name),
+            "dead_reply" => read_back::<bus::DeadReply>(name),
             "history_rows" => read_back::<bus::HistoryRows>(name),
             other => panic!("{name}: no message is called {other}"),
         }
@@ -61,7 +66,7 @@ fn every_committed_vector_is_still_read() {
 
 #[test]
 fn every_sample_has_its_vector() {
-    for Sample { name, binary, json } in samples::all() {
+    for Sample { name, binary, json } in samples::all().into_iter().chain(dead::all()) {
         let (bin, text) = (folder().join(format!("{name}.bin")), folder().join(format!("{name}.json")));
         if std::env::var_os("LAPWING_NEW_VECTORS").is_some() && !bin.exists() {
             fs::write(&bin, &binary).expect("write");

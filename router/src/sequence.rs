@@ -1,7 +1,7 @@
 //! ② sequence: one task a partition around the pure owner. Everything that happens to a partition happens here, in order.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     answer::To, apply, commit, dispatch::Dispatch, memory::Share, moves, produce, router::Router,
-    times::Times, told,
+    times::Times, told, told::Heard,
 };
 
 pub(crate) struct Request {
@@ -69,6 +69,8 @@ pub(crate) enum Event {
         at: Position,
         tombstones: Vec<bus::Tombstone>,
     },
+    /// What had become a dead letter below the first mark of this tenure.
+    Dead(BTreeSet<u64>),
     Isolated(bool),
     Release,
 }
@@ -211,8 +213,9 @@ impl Owner {
         let view = start.pieces.first().map_or(start.from, |(_, at)| *at);
         let nonce = rand_nonce();
         self.core.take_over(nonce, start.from, view, now());
-        if let Some(at) = self.router.persisted.lock().get(&self.id) {
-            self.core.mark(*at, &[]);
+        let persisted = self.router.persisted.lock().get(&self.id).copied();
+        if let Some(at) = persisted {
+            self.mark(at, Vec::new());
         }
         let reader = commit::run(self.router.clone(), self.id.clone(), start.from, self.events.clone());
         let stop = self.tasks.stopping();
@@ -221,6 +224,17 @@ impl Owner {
         });
         self.carry_out();
         true
+    }
+
+    fn mark(&mut self, at: Position, tombstones: Vec<bus::Tombstone>) {
+        let Heard { now, ask } = self.telling.heard(at, tombstones);
+        if let Some((from, to)) = ask {
+            told::ask(&self.router, &self.tasks, &self.id, from..to, &self.events);
+        }
+        if let Some((at, tombstones)) = now {
+            self.core.mark(at, &tombstones);
+            self.telling.marked(at, self.told.1, Instant::now());
+        }
     }
 
     fn hear(&mut self, event: Event) {
@@ -252,9 +266,11 @@ impl Owner {
                 self.moving = None;
                 self.router.apply.leave(&self.id, Piece::commit(to));
             }
-            Event::Mark { at, tombstones } => {
-                self.core.mark(at, &tombstones);
-                self.telling.marked(at, self.told.1, Instant::now());
+            Event::Mark { at, tombstones } => self.mark(at, tombstones),
+            Event::Dead(dead) => {
+                if let Some((at, tombstones)) = self.telling.inherited(dead) {
+                    self.mark(at, tombstones);
+                }
             }
             Event::Isolated(isolated) => self.core.set_isolated(isolated),
             Event::Release => self.core.release(now),

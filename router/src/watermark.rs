@@ -26,17 +26,18 @@ pub(crate) async fn run(router: Arc<Router>) -> anyhow::Result<()> {
         };
         let stage = metrics::stage("watermark");
         let (id, at) = (PartitionId::from(&id), Position::from(at));
-        let newest = {
+        let (newest, at) = {
             let mut persisted = router.persisted.lock();
             let known = persisted.entry(id.clone()).or_default();
             let newer = at.offset > known.offset;
             if newer {
                 *known = at;
             }
-            newer
+            (newer, *known)
         };
         let owner = router.partitions.read().get(&id).map(|handle| handle.events.clone());
-        if let (true, Some(events)) = (newest, owner) {
+        // Tombstones are told for some seconds, so that an owner of today hears what died before it was one.
+        if let (true, Some(events)) = (newest || !tombstones.is_empty(), owner) {
             let _stepped_down = events.send(Event::Mark { at, tombstones }).await;
         }
         stage.done("ok");

@@ -17,6 +17,14 @@ pub struct Row {
     pub raw: Bytes,
 }
 
+impl Row {
+    pub(crate) fn of(offset: u64, behind: Position, record: Record, raw: Bytes) -> Self {
+        // An id of no known kind has no bucket of its own; the one that it was written under still names a table.
+        let bucket = bucket::bucket_of(&record::key_of(&record)).unwrap_or(record.bucket);
+        Self { offset, behind, shard: shard::of_bucket(bucket), record, raw }
+    }
+}
+
 /// A record that nobody can parse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
@@ -102,15 +110,7 @@ impl LogReader {
         if verdict == Verdict::Claim || !record::is_event(&read) {
             return Ok((Judged::NoRow, settled));
         }
-        // An id of no known kind has no bucket of its own; the one that it was written under still names a table.
-        let bucket = bucket::bucket_of(&record::key_of(&read)).unwrap_or(read.bucket);
-        let row = Row {
-            offset,
-            behind: self.at,
-            shard: shard::of_bucket(bucket),
-            record: read,
-            raw: value.unwrap_or_default(),
-        };
+        let row = Row::of(offset, self.at, read, value.unwrap_or_default());
         Ok((Judged::Row(Box::new(row)), settled))
     }
 }

@@ -8,6 +8,7 @@ pub mod contract;
 pub mod lease;
 pub mod pace;
 pub mod plan;
+pub mod replay;
 pub mod shard;
 pub mod side;
 pub mod topic;

@@ -88,7 +88,7 @@ impl<'a> Plan<'a> {
         Self {
             messages,
             conversations: conversations.into_iter().collect(),
-            members: members.0.into_values().collect(),
+            members: members.take(),
             cursors: cursors.take(),
             audits: side::merge_audits(audits),
         }
@@ -104,7 +104,7 @@ fn order(record: &Record) -> (&str, &str, u64) {
 }
 
 impl Conversation {
-    fn fold(&mut self, record: &Record) {
+    pub(crate) fn fold(&mut self, record: &Record) {
         let (count, history) = header_changes(record);
         self.kind = kind_number(&record.conversation);
         self.head = self.head.max(record.seq);
@@ -117,24 +117,49 @@ impl Conversation {
     }
 }
 
-#[derive(Default)]
-struct Members(BTreeMap<(ConversationKey, String), Membership>);
+#[derive(Debug, Default)]
+pub(crate) struct Members(BTreeMap<(ConversationKey, String), Membership>);
 
 impl Members {
-    fn fold(&mut self, key: &ConversationKey, record: &Record) {
+    pub(crate) fn fold(&mut self, key: &ConversationKey, record: &Record) {
         for change in member_changes(record) {
-            let (user, from_seq, to_seq) = match change {
-                MemberChange::Joined { user, from_seq } => (user, Some(from_seq), 0),
-                MemberChange::Left { user, to_seq } => (user, None, to_seq),
-            };
+            let user = user_of(&change);
             let member = self.0.entry((key.clone(), user.to_owned())).or_insert_with(|| Membership {
                 key: key.clone(),
                 user: user.to_owned(),
                 from_seq: None,
                 to_seq: 0,
             });
-            member.from_seq = from_seq.or(member.from_seq);
-            member.to_seq = to_seq;
+            member.fold(&change);
+        }
+    }
+
+    /// Leaves out users that nothing was said of so far.
+    pub(crate) fn fold_known(&mut self, key: &ConversationKey, record: &Record) {
+        for change in member_changes(record) {
+            if let Some(member) = self.0.get_mut(&(key.clone(), user_of(&change).to_owned())) {
+                member.fold(&change);
+            }
+        }
+    }
+
+    /// Sorted by primary key.
+    pub(crate) fn take(self) -> Vec<Membership> {
+        self.0.into_values().collect()
+    }
+}
+
+fn user_of<'a>(change: &MemberChange<'a>) -> &'a str {
+    match change {
+        MemberChange::Joined { user, .. } | MemberChange::Left { user, .. } => user,
+    }
+}
+
+impl Membership {
+    fn fold(&mut self, change: &MemberChange<'_>) {
+        match *change {
+            MemberChange::Joined { from_seq, .. } => (self.from_seq, self.to_seq) = (Some(from_seq), 0),
+            MemberChange::Left { to_seq, .. } => self.to_seq = to_seq,
         }
     }
 }

@@ -195,6 +195,14 @@ async fn audits(connection: &mut MySqlConnection, all: &[AuditRecord]) -> Result
     .await
 }
 
+/// As long as the column.
+pub(crate) fn cut(text: &str, at: usize) -> Vec<u8> {
+    text.as_bytes()[..text.len().min(at)].to_vec()
+}
+
+pub(crate) const ERROR_BYTES: usize = 1024;
+pub(crate) const ID_BYTES: usize = 255;
+
 /// Why something is a dead letter.
 #[derive(Debug, Clone)]
 pub(crate) struct Dead {
@@ -209,11 +217,10 @@ pub(crate) async fn dead_letter(
     unreadable: &Unreadable,
     dead: &Dead,
 ) -> Result<(), sqlx::Error> {
-    let cut = |text: &str, at: usize| text.as_bytes()[..text.len().min(at)].to_vec();
     let (tenant, conversation, seq, state_event) = row.map_or_else(Default::default, |row| {
         let record = &row.record;
         let state = !record.countable;
-        (cut(&record.tenant, 255), cut(&record.conversation, 255), record.seq.to_string(), state)
+        (cut(&record.tenant, ID_BYTES), cut(&record.conversation, ID_BYTES), record.seq.to_string(), state)
     });
     sqlx::query(
         "INSERT INTO dead_letters (topic, `partition`, record_offset, tenant, conversation, seq_text, error_code, error, \
@@ -227,7 +234,7 @@ pub(crate) async fn dead_letter(
     .bind(conversation)
     .bind(seq)
     .bind(dead.code)
-    .bind(cut(&dead.error, 1024))
+    .bind(cut(&dead.error, ERROR_BYTES))
     .bind(state_event)
     .bind(&unreadable.raw[..])
     .execute(connection)
@@ -255,6 +262,12 @@ pub(crate) async fn tombstone(
     .bind(&row.raw[..])
     .execute(&mut *connection)
     .await?;
+    head(connection, row).await
+}
+
+/// Moves the head of a row's conversation, and holds its lock until the transaction's end: nobody else changes its members then.
+pub(crate) async fn head(connection: &mut MySqlConnection, row: &Row) -> Result<(), sqlx::Error> {
+    let record = &row.record;
     let head = Conversation {
         kind: lapwing_persister_core::plan::kind_number(&record.conversation),
         head: record.seq,
@@ -262,6 +275,28 @@ pub(crate) async fn tombstone(
         ..Conversation::default()
     };
     conversations(connection, &[(lapwing_model::record::key_of(record), head)]).await
+}
+
+/// A replayed dead letter needs none any more.
+pub(crate) async fn remove_tombstone(
+    connection: &mut MySqlConnection,
+    partition: &PartitionId,
+    row: &Row,
+) -> Result<(), sqlx::Error> {
+    let record = &row.record;
+    sqlx::query(
+        "DELETE FROM tombstones WHERE tenant = ? AND conversation = ? AND seq = ? AND topic = ? AND `partition` = ? \
+         AND record_offset = ?",
+    )
+    .bind(record.tenant.as_bytes())
+    .bind(record.conversation.as_bytes())
+    .bind(record.seq)
+    .bind(partition.topic.as_bytes())
+    .bind(partition.partition)
+    .bind(row.offset)
+    .execute(connection)
+    .await
+    .map(|_| ())
 }
 
 /// The fence: false when this process no longer holds the lease, or somebody moved the position.

@@ -12,7 +12,7 @@ pub(crate) struct Sample {
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const GROUP: &str = "grp.lobby";
 
-fn sample<M: Message + Serialize>(kind: &str, name: &str, message: &M) -> Sample {
+pub(crate) fn sample<M: Message + Serialize>(kind: &str, name: &str, message: &M) -> Sample {
     let json = serde_json::to_string_pretty(message).expect("JSON") + "\n";
     Sample { name: format!("{kind}-{name}"), binary: message.encode_to_vec(), json }
 }

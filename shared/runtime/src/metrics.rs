@@ -31,6 +31,8 @@ pub const PERSIST_SECONDS: &str = "lapwing_persist_seconds";
 pub const PERSIST_LAG: &str = "lapwing_persist_lag";
 pub const BACKLOG_OLDEST_SECONDS: &str = "lapwing_backlog_oldest_seconds";
 pub const DEAD_LETTERS_TOTAL: &str = "lapwing_dead_letters_total";
+/// In the table and not replayed.
+pub const DEAD_LETTERS_OPEN: &str = "lapwing_dead_letters_open";
 /// Labels pool.
 pub const POOL_MAX: &str = "lapwing_pool_max";
 pub const POOL_OPEN: &str = "lapwing_pool_open";

@@ -2,6 +2,7 @@
 // A command speaks on the terminal; that is its interface.
 #![allow(clippy::print_stdout)]
 
+mod feed;
 mod journal;
 mod outcome;
 mod play;

@@ -1,5 +1,6 @@
 //! All scenarios; one file a part of the system.
 
+mod dead;
 mod deploy;
 mod gateway;
 mod kafka;
@@ -45,7 +46,7 @@ impl Scenario {
 
 /// In the order in which `all` plays them.
 pub fn all() -> Vec<&'static Scenario> {
-    let families: [&'static [Scenario]; 13] = [
+    let families: [&'static [Scenario]; 14] = [
         &tour::SCENARIOS,
         &router::SCENARIOS,
         &receipts::SCENARIOS,
@@ -55,6 +56,7 @@ pub fn all() -> Vec<&'static Scenario> {
         &gateway::SCENARIOS,
         &persister::SCENARIOS,
         &mysql::SCENARIOS,
+        &dead::SCENARIOS,
         &deploy::SCENARIOS,
         &links::SCENARIOS,
         &pauses::SCENARIOS,

@@ -3,6 +3,7 @@
 
 mod bench;
 mod budget;
+mod dead;
 mod faults;
 mod feed;
 mod history;

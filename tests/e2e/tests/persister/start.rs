@@ -14,16 +14,26 @@ async fn a_column_of_another_type_is_named_and_not_written_to() {
     let persister = world.cluster.persister(0);
     assert!(persister.stop().await, "ends by itself on SIGTERM");
     assert!(world.leases().await.iter().all(|(owner, _)| owner.is_empty()), "leases are released");
-    sqlx::query("ALTER TABLE messages_03 MODIFY n INT NOT NULL").execute(&world.sql).await.unwrap();
+    let alter = async |column: &str, kind: &str| {
+        let statement = format!("ALTER TABLE messages_03 MODIFY {column} {kind} NOT NULL");
+        sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&world.sql).await.unwrap();
+    };
+    for column in ["n", "seq"] {
+        alter(column, "INT").await;
+    }
     persister.spawn().unwrap();
-    let expected = "table messages_03, column n: found INT(11) NOT NULL, expected BIGINT NOT NULL";
-    within(20, expected, async || {
+    let wrong = |column: &str| {
+        format!("table messages_03, column {column}: found INT(11) NOT NULL, expected BIGINT NOT NULL")
+    };
+    within(20, "not ready, with table, column, found and expected", async || {
         let (status, body) = world.ready(0).await;
-        status == 503 && body.contains(expected)
+        status == 503 && body.contains(&wrong("n")) && body.contains(&wrong("seq"))
     })
     .await;
     assert_eq!(world.held_by("p1").await, 0);
-    sqlx::query("ALTER TABLE messages_03 MODIFY n BIGINT NOT NULL").execute(&world.sql).await.unwrap();
+    for column in ["n", "seq"] {
+        alter(column, "BIGINT").await;
+    }
     within(20, "ready again", async || world.ready(0).await.0 == 200).await;
 }
 
