@@ -12,7 +12,7 @@ const ONE_ONLY: [(&str, &str); 21] = [
     ("UUID_TO_BIN", "MySQL"),
     ("BIN_TO_UUID", "MySQL"),
     ("ANY_VALUE", "MySQL"),
-    ("utf8mb4_0900", "MySQL"),
+    ("utf8mb4_0900_", "MySQL"),
     ("->>", "MySQL"),
     (" RETURNING", "MariaDB"),
     ("NEXTVAL", "MariaDB"),
@@ -29,9 +29,11 @@ const ONE_ONLY: [(&str, &str); 21] = [
 
 /// Whether the text has it as a word of its own: `VALUE(` is not in `ANY_VALUE(`.
 fn has(line: &str, what: &str) -> bool {
+    let part_of_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     line.match_indices(what).any(|(at, _)| {
-        let before = line[..at].chars().next_back();
-        !what.starts_with(char::is_alphanumeric) || !before.is_some_and(|c| c.is_alphanumeric() || c == '_')
+        let (before, after) = (&line[..at], &line[at + what.len()..]);
+        let begins = !what.starts_with(char::is_alphanumeric) || !part_of_word(before.chars().next_back());
+        begins && (!what.ends_with(char::is_alphanumeric) || !part_of_word(after.chars().next()))
     })
 }
 
