@@ -27,22 +27,30 @@ fn reserve(budget: Option<&Budget>) -> u64 {
     budget.map_or(0, |budget| budget.reserve)
 }
 
-/// What was found on the server.
+/// What was found on the server: its limit, and who has registered how many.
 struct Seen {
     max: u64,
-    registered: u64,
+    rows: Vec<(String, u64)>,
+}
+
+impl Seen {
+    fn registered(&self) -> u64 {
+        self.rows.iter().map(|(_, connections)| connections).sum()
+    }
 }
 
 async fn look(connection: &mut MySqlConnection) -> Result<Seen, sqlx::Error> {
     let max: i64 =
         sqlx::query_scalar("SELECT CAST(@@max_connections AS SIGNED)").fetch_one(&mut *connection).await?;
-    let registered: i64 = sqlx::query_scalar(
-        "SELECT CAST(COALESCE(SUM(connections), 0) AS SIGNED) FROM pool_registry \
-         WHERE seen_at > NOW(3) - INTERVAL 15 SECOND",
+    let rows: Vec<(Vec<u8>, u32)> = sqlx::query_as(
+        "SELECT name, connections FROM pool_registry WHERE seen_at > NOW(3) - INTERVAL 15 SECOND ORDER BY name",
     )
-    .fetch_one(connection)
+    .fetch_all(connection)
     .await?;
-    Ok(Seen { max: max.max(0) as u64, registered: registered.max(0) as u64 })
+    let named = |(name, connections): (Vec<u8>, u32)| {
+        (String::from_utf8_lossy(&name).into_owned(), u64::from(connections))
+    };
+    Ok(Seen { max: max.max(0) as u64, rows: rows.into_iter().map(named).collect() })
 }
 
 /// Names this process's connections and refuses to start above the budget.
@@ -53,13 +61,14 @@ pub(crate) async fn register(
 ) -> Result<(), Problem> {
     let fatal = |why: String| Problem::Fatal(anyhow!(why));
     let budget = of(config).map_err(Problem::Fatal)?;
-    let earlier = registered_as(connection, name).await?;
-    let seen = look(connection).await?;
+    let mut seen = look(connection).await?;
+    // By a process before this one, under the same name.
+    seen.rows.retain(|(registered, _)| registered != name);
     if let Some(budget) = &budget {
         budget.check(seen.max).map_err(fatal)?;
         budget.check_own(SERVICE, &config.pools()).map_err(fatal)?;
     }
-    let (own, others) = (u64::from(config.connections()), seen.registered.saturating_sub(earlier));
+    let (own, others) = (u64::from(config.connections()), seen.registered());
     let allowed = budget::allowed(seen.max, reserve(budget.as_ref()));
     if others + own > allowed {
         return Err(fatal(format!(
@@ -70,17 +79,6 @@ pub(crate) async fn register(
     }
     refresh(connection, config, name).await?;
     Ok(())
-}
-
-/// By a process before this one, under the same name.
-async fn registered_as(connection: &mut MySqlConnection, name: &str) -> Result<u64, sqlx::Error> {
-    let found: Option<i64> = sqlx::query_scalar(
-        "SELECT CAST(connections AS SIGNED) FROM pool_registry WHERE name = ? AND seen_at > NOW(3) - INTERVAL 15 SECOND",
-    )
-    .bind(name.as_bytes())
-    .fetch_optional(connection)
-    .await?;
-    Ok(found.unwrap_or(0).max(0) as u64)
 }
 
 async fn refresh(connection: &mut MySqlConnection, config: &Config, name: &str) -> Result<(), sqlx::Error> {
@@ -115,13 +113,17 @@ pub(crate) async fn watch(
     let seen = look(connection).await?;
     let budget = of(config).ok().flatten();
     let reserve = reserve(budget.as_ref());
-    for (kind, value) in
-        [("max", seen.max), ("allowed", budget::allowed(seen.max, reserve)), ("registered", seen.registered)]
-    {
+    for (kind, value) in [
+        ("max", seen.max),
+        ("allowed", budget::allowed(seen.max, reserve)),
+        ("registered", seen.registered()),
+    ] {
         metrics::gauge!("lapwing_budget_connections", "kind" => kind).set(value as f64);
     }
     let fits = budget.as_ref().map_or(Ok(()), |budget| budget.check(seen.max));
-    let state = fits.and_then(|()| budget::check_registered(seen.registered, seen.max, reserve));
+    let registered = || budget::check_registered(seen.registered(), seen.max, reserve);
+    let lines = || budget.as_ref().map_or(Ok(()), |budget| budget.check_replicas(SERVICE, &seen.rows));
+    let state = fits.and_then(|()| registered()).and_then(|()| lines());
     if let (Err(why), Some(_)) = (&state, OVER.pass()) {
         tracing::error!("ALARM: {why}");
     }
@@ -132,20 +134,15 @@ pub(crate) async fn watch(
 pub(crate) async fn shown(persister: &Persister) -> anyhow::Result<Value> {
     let reading = async {
         let mut borrowed = Borrowed::from(&persister.db.control, "control").await?;
-        let connection = borrowed.get()?;
-        let seen = look(connection).await?;
-        let rows: Vec<(Vec<u8>, u32)> = sqlx::query_as(
-            "SELECT name, connections FROM pool_registry WHERE seen_at > NOW(3) - INTERVAL 15 SECOND ORDER BY name",
-        )
-        .fetch_all(connection)
-        .await?;
+        let seen = look(borrowed.get()?).await?;
         borrowed.give_back();
-        Ok((seen, rows))
+        Ok(seen)
     };
-    let (seen, rows) = db::within(persister.config.mysql_timeout(), "budget", reading).await?;
-    let registered: Vec<_> = rows
-        .into_iter()
-        .map(|(name, connections)| json!({ "name": String::from_utf8_lossy(&name), "connections": connections }))
+    let seen = db::within(persister.config.mysql_timeout(), "budget", reading).await?;
+    let registered: Vec<_> = seen
+        .rows
+        .iter()
+        .map(|(name, connections)| json!({ "name": name, "connections": connections }))
         .collect();
     Ok(json!({ "max_connections": seen.max, "registered": registered }))
 }

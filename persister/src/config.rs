@@ -30,6 +30,14 @@ pub(crate) struct Config {
     #[arg(long, env = "LAPWING_BUDGET")]
     pub(crate) budget: Option<String>,
 
+    /// How often the schema is compared with what it must be, while it runs
+    #[arg(long, env = "LAPWING_SCHEMA_EVERY_MS", default_value_t = 30_000)]
+    pub(crate) schema_every_ms: u64,
+
+    /// Opened and closed sessions are kept in MySQL for so many days; 0: for ever
+    #[arg(long, env = "LAPWING_AUDIT_DAYS", default_value_t = 90)]
+    pub(crate) audit_days: u64,
+
     /// A lease on a partition that is not renewed for this long may be taken, by the database's clock
     #[arg(long, env = "LAPWING_LEASE_MS", default_value_t = 3000)]
     pub(crate) lease_ms: u64,

@@ -93,12 +93,14 @@ pub(crate) struct Borrowed {
 impl Borrowed {
     pub(crate) async fn from(pool: &MySqlPool, name: &'static str) -> Result<Self, sqlx::Error> {
         let since = Instant::now();
-        let waited = pool.num_idle() == 0;
+        // With a place left a connection is opened: that is no wait for others.
+        let waited = pool.num_idle() == 0 && pool.size() >= pool.options().get_max_connections();
         let connection = pool.acquire().await;
         if waited {
             metrics::counter!(names::POOL_WAIT_TOTAL, "pool" => name).increment(1);
+            metrics::histogram!(names::POOL_WAIT_SECONDS, "pool" => name)
+                .record(since.elapsed().as_secs_f64());
         }
-        metrics::histogram!(names::POOL_WAIT_SECONDS, "pool" => name).record(since.elapsed().as_secs_f64());
         Ok(Self { connection: Some(connection?), pool: name })
     }
 
@@ -193,5 +195,49 @@ mod tests {
         let rows: Vec<i32> =
             sqlx::query_scalar("SELECT a FROM x ORDER BY a").fetch_all(&fresh).await.unwrap();
         assert_eq!(rows, (1..=40).collect::<Vec<_>>(), "every acknowledged row, and none of the half done");
+    }
+
+    fn value(text: &str, metric: &str) -> f64 {
+        let line = text.lines().find(|line| line.starts_with(&format!("{metric}{{pool=\"write\"")));
+        line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0.0)
+    }
+
+    // R-OBS-3: one place for each figure, and none moves without its cause.
+    #[tokio::test]
+    async fn a_wait_for_a_connection_is_counted_with_its_seconds() {
+        let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+        let seen = recorder.handle();
+        let _recording = metrics::set_default_local_recorder(&recorder);
+        let infra = Infra::prepare(InfraOptions::default()).await.unwrap();
+        infra.mariadb().start().await.unwrap();
+        let url = infra.mariadb().url();
+        let config = Config::parse_from(["p", "--node", "p1", "--mysql-url", &url, "--write-pool", "1"]);
+        let db = Db::lazy(&config).unwrap();
+        let gauges = || {
+            db.report();
+            let text = seen.render();
+            ["max", "open", "in_use", "idle"].map(|of| value(&text, &format!("lapwing_pool_{of}")) as u32)
+        };
+        assert_eq!(gauges(), [1, 0, 0, 0]);
+        let held = Borrowed::from(&db.write, "write").await.unwrap();
+        assert_eq!(gauges(), [1, 1, 1, 0]);
+        assert_eq!(value(&seen.render(), names::POOL_WAIT_TOTAL), 0.0, "it was opened, not waited for");
+        let giving = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            held.give_back();
+        };
+        let (waited, ()) = tokio::join!(Borrowed::from(&db.write, "write"), giving);
+        let text = seen.render();
+        assert_eq!(value(&text, names::POOL_WAIT_TOTAL), 1.0);
+        let seconds = value(&text, &format!("{}_sum", names::POOL_WAIT_SECONDS));
+        assert!((0.3..2.0).contains(&seconds), "{seconds} s\n{text}");
+        assert_eq!(value(&text, names::POOL_CLOSED_TOTAL), 0.0);
+        drop(waited.unwrap());
+        assert_eq!(value(&seen.render(), names::POOL_CLOSED_TOTAL), 1.0, "not given back, so closed");
+        Borrowed::from(&db.write, "write").await.unwrap().give_back();
+        while db.write.num_idle() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(gauges(), [1, 1, 0, 1]);
     }
 }

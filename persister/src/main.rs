@@ -1,6 +1,7 @@
 //! Lapwing's persister: the log into MySQL, exactly once, and history out of it.
 
 mod admin;
+mod audit;
 mod budget;
 mod config;
 mod consume;
@@ -13,6 +14,7 @@ mod partition;
 mod persister;
 mod rebuild;
 mod schema;
+mod schema_watch;
 mod watermark;
 mod write;
 
@@ -47,6 +49,8 @@ async fn build(context: Context, config: Config) -> anyhow::Result<()> {
     let (tasks, stop) = (&context.tasks, context.stopping());
     tasks.spawn("lease", OnError::StopService, lease::run(persister.clone(), kafka));
     tasks.spawn("nats", OnError::StopService, answer_on_nats(persister.clone()));
+    tasks.spawn("schema", OnError::Log, schema_watch::run(persister.clone()));
+    tasks.spawn("audit", OnError::Log, audit::run(persister.clone()));
     tasks.spawn("report", OnError::Log, admin::report(persister.clone(), stop));
     tasks.spawn("dead letters", OnError::Log, dead_letters::report(persister.clone(), context.stopping()));
     admin::routes(&persister);

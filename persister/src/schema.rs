@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use lapwing_persister_core::{
     contract::{self, Column},
-    shard,
+    indexes, shard,
 };
 use lapwing_runtime::Context;
 use sqlx::{
@@ -104,8 +104,8 @@ async fn under_lock(connection: &mut MySqlConnection, config: &Config, name: &st
     budget::register(connection, config, name).await
 }
 
-async fn mismatches(db: &Db) -> Result<Vec<String>, sqlx::Error> {
-    let mut borrowed = Borrowed::from(&db.write, "write").await?;
+pub(crate) async fn mismatches(db: &Db) -> Result<Vec<String>, sqlx::Error> {
+    let mut borrowed = Borrowed::from(&db.control, "control").await?;
     let connection = borrowed.get()?;
     let mode: String =
         sqlx::query_scalar("SELECT CAST(@@SESSION.sql_mode AS CHAR)").fetch_one(&mut *connection).await?;
@@ -115,9 +115,9 @@ async fn mismatches(db: &Db) -> Result<Vec<String>, sqlx::Error> {
     )
     .fetch_all(&mut *connection)
     .await?;
-    let key_columns: Vec<(String, String)> = sqlx::query_as(
-        "SELECT CAST(table_name AS CHAR), CAST(column_name AS CHAR) FROM information_schema.statistics \
-         WHERE table_schema = DATABASE() AND index_name = 'PRIMARY' ORDER BY table_name, seq_in_index",
+    let parts: Vec<(String, String, i64, String)> = sqlx::query_as(
+        "SELECT CAST(table_name AS CHAR), CAST(index_name AS CHAR), CAST(non_unique AS SIGNED), CAST(column_name AS CHAR) \
+         FROM information_schema.statistics WHERE table_schema = DATABASE() ORDER BY table_name, index_name, seq_in_index",
     )
     .fetch_all(&mut *connection)
     .await?;
@@ -131,16 +131,14 @@ async fn mismatches(db: &Db) -> Result<Vec<String>, sqlx::Error> {
             nullable: nullable == "YES",
         })
         .collect();
-    let mut keys: Vec<(String, Vec<String>)> = Vec::new();
-    for (table, column) in key_columns {
-        match keys.last_mut().filter(|(last, _)| *last == table) {
-            Some((_, columns)) => columns.push(column),
-            None => keys.push((table, vec![column])),
-        }
-    }
+    let all =
+        indexes::gather(parts.into_iter().map(|(table, name, not, column)| (table, name, not == 0, column)));
+    let primary = all.iter().filter(|index| index.name == "PRIMARY");
+    let keys: Vec<_> = primary.map(|index| (index.table.clone(), index.columns.clone())).collect();
     let wrong = contract::compare(&found, &keys, shard::TABLES);
     Ok(wrong
         .into_iter()
+        .chain(indexes::compare(&all))
         .chain(contract::check_sql_mode(&mode))
         .map(|mismatch| mismatch.to_string())
         .collect())

@@ -100,6 +100,24 @@ impl Budget {
         }
         Ok(())
     }
+
+    /// What replicas of a service have registered, (name, connections), against its line.
+    pub fn check_replicas(&self, service: &str, registered: &[(String, u64)]) -> Result<(), String> {
+        let Some(sharer) = self.sharers.iter().find(|sharer| sharer.service == service) else {
+            return Err(format!("connection budget: {service} is no sharer"));
+        };
+        let over: Vec<String> = registered
+            .iter()
+            .filter(|(_, connections)| *connections > sharer.each())
+            .map(|(name, connections)| format!("{name} has {connections}"))
+            .collect();
+        let (replicas, line) = (registered.len() as u64, format!("connection budget: {sharer} in the file"));
+        match (over.is_empty(), replicas > sharer.replicas) {
+            (true, false) => Ok(()),
+            (true, true) => Err(format!("{line}, {replicas} replicas are registered")),
+            (false, _) => Err(format!("{line}, registered: {}", over.join(", "))),
+        }
+    }
 }
 
 /// Connections that may be used in all.
@@ -172,6 +190,25 @@ mod tests {
             "{wrong}"
         );
         assert!(budget.check_own("gateway", &[]).is_err());
+    }
+
+    // R-PST-7: who takes more than its line is named.
+    #[test]
+    fn a_replica_above_its_line_is_named_and_so_is_one_too_many() {
+        let budget = Budget::parse(FILE).unwrap();
+        let rows = |all: &[(&str, u64)]| {
+            all.iter().map(|(name, connections)| ((*name).to_owned(), *connections)).collect::<Vec<_>>()
+        };
+        let check = |all: &[(&str, u64)]| budget.check_replicas("persister", &rows(all));
+        assert_eq!(check(&[("p1", 34), ("p2", 34), ("p3", 10)]), Ok(()));
+        assert_eq!(
+            check(&[("p1", 34), ("p2", 35)]).unwrap_err(),
+            "connection budget: 3 × persister with 34 in the file, registered: p2 has 35"
+        );
+        assert_eq!(
+            check(&[("a", 1), ("b", 1), ("c", 1), ("d", 1)]).unwrap_err(),
+            "connection budget: 3 × persister with 34 in the file, 4 replicas are registered"
+        );
     }
 
     #[test]

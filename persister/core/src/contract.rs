@@ -31,6 +31,7 @@ const BIGINT: &str = "bigint";
 const TENANT: (&str, &str) = ("tenant", "varbinary(64)");
 const CONVERSATION: (&str, &str) = ("conversation", "varbinary(72)");
 const USER: (&str, &str) = ("user", "varbinary(64)");
+const NAME: (&str, &str) = ("name", "varbinary(64)");
 
 type Columns = &'static [(&'static str, &'static str)];
 
@@ -47,6 +48,13 @@ const MESSAGES: Columns = &[
     ("record", "mediumblob"),
 ];
 
+const TOPIC: (&str, &str) = ("topic", "varbinary(64)");
+const PARTITION: (&str, &str) = ("partition", "int");
+const TINY: &str = "tinyint unsigned";
+const INT: &str = "int unsigned";
+const TIME: &str = "datetime(3)";
+
+/// Table, primary key, columns. A kind that ends in ` null` may be NULL, all others may not.
 const OTHERS: &[(&str, Columns, Columns)] = &[
     (
         "conversations",
@@ -54,8 +62,11 @@ const OTHERS: &[(&str, Columns, Columns)] = &[
         &[
             TENANT,
             CONVERSATION,
+            ("kind", TINY),
             ("head", BIGINT),
             ("n", BIGINT),
+            ("member_count", INT),
+            ("history_for_new_members", TINY),
             ("created_at_ms", BIGINT),
             ("bucket", "smallint unsigned"),
         ],
@@ -72,20 +83,79 @@ const OTHERS: &[(&str, Columns, Columns)] = &[
     ),
     (
         "partition_offsets",
-        &[("topic", "varbinary(64)"), ("partition", "int")],
-        &[("next_offset", BIGINT), ("claim_epoch", BIGINT), ("last_index", BIGINT), ("lease_epoch", BIGINT)],
+        &[TOPIC, PARTITION],
+        &[
+            TOPIC,
+            PARTITION,
+            ("next_offset", BIGINT),
+            ("claim_epoch", BIGINT),
+            ("last_index", BIGINT),
+            ("lease_owner", "varbinary(64)"),
+            ("lease_epoch", BIGINT),
+            ("lease_until", TIME),
+        ],
     ),
     (
         "partition_times",
-        &[("topic", "varbinary(64)"), ("partition", "int"), ("at_ms", BIGINT)],
-        &[("next_offset", BIGINT), ("claim_epoch", BIGINT), ("last_index", BIGINT)],
+        &[TOPIC, PARTITION, ("at_ms", BIGINT)],
+        &[
+            TOPIC,
+            PARTITION,
+            ("at_ms", BIGINT),
+            ("next_offset", BIGINT),
+            ("claim_epoch", BIGINT),
+            ("last_index", BIGINT),
+        ],
     ),
+    ("persisters", &[NAME], &[NAME, ("seen_at", TIME)]),
+    ("pool_registry", &[NAME], &[NAME, ("connections", INT), ("seen_at", TIME)]),
     (
         "tombstones",
         &[TENANT, CONVERSATION, ("seq", BIGINT)],
-        &[TENANT, CONVERSATION, ("seq", BIGINT), ("record", "mediumblob")],
+        &[
+            TENANT,
+            CONVERSATION,
+            ("seq", BIGINT),
+            TOPIC,
+            PARTITION,
+            ("record_offset", BIGINT),
+            ("record", "mediumblob"),
+        ],
     ),
-    ("dead_letters", &[], &[("record_offset", BIGINT), ("payload", "longblob")]),
+    (
+        "dead_letters",
+        &[("id", BIGINT)],
+        &[
+            ("id", BIGINT),
+            TOPIC,
+            PARTITION,
+            ("record_offset", BIGINT),
+            ("tenant", "varbinary(255)"),
+            ("conversation", "varbinary(255)"),
+            ("seq_text", "varbinary(20)"),
+            ("error_code", INT),
+            ("error", "varbinary(1024)"),
+            ("state_event", TINY),
+            ("payload", "longblob"),
+            ("created_at", TIME),
+            ("replayed_at", "datetime(3) null"),
+        ],
+    ),
+    (
+        "session_audit",
+        &[("session", "varbinary(64)")],
+        &[
+            ("session", "varbinary(64)"),
+            TENANT,
+            USER,
+            ("device", "varbinary(64)"),
+            ("node", "varbinary(64)"),
+            ("remote", "varbinary(128)"),
+            ("opened_at_ms", BIGINT),
+            ("closed_at_ms", BIGINT),
+            ("close_code", INT),
+        ],
+    ),
 ];
 
 fn base(kind: &str) -> String {
@@ -107,14 +177,14 @@ pub fn compare(found: &[Column], keys: &[(String, Vec<String>)], shards: u32) ->
     let others = OTHERS.iter().map(|(table, key, columns)| ((*table).to_owned(), *key, *columns));
     for (table, key, columns) in tables.chain(others) {
         for (column, kind) in columns {
-            let expected = format!("{} NOT NULL", kind.to_uppercase());
+            let (kind, nullable) = kind.strip_suffix(" null").map_or((*kind, false), |kind| (kind, true));
+            let word = |nullable| if nullable { "NULL" } else { "NOT NULL" };
+            let expected = format!("{} {}", kind.to_uppercase(), word(nullable));
             let here = found.iter().find(|c| c.table == table && c.column == *column);
             let found = match here {
                 None => "nothing".to_owned(),
-                Some(c) if base(&c.kind) == *kind && !c.nullable => continue,
-                Some(c) => {
-                    format!("{} {}", c.kind.to_uppercase(), if c.nullable { "NULL" } else { "NOT NULL" })
-                }
+                Some(c) if base(&c.kind) == kind && c.nullable == nullable => continue,
+                Some(c) => format!("{} {}", c.kind.to_uppercase(), word(c.nullable)),
             };
             wrong.push(Mismatch { table: table.clone(), column: (*column).to_owned(), found, expected });
         }
@@ -168,8 +238,8 @@ mod tests {
                 columns.push(Column {
                     table: table.clone(),
                     column: (*column).to_owned(),
-                    kind: kind.to_owned(),
-                    nullable: false,
+                    kind: kind.trim_end_matches(" null").to_owned(),
+                    nullable: kind.ends_with(" null"),
                 });
             }
             keys.push((table, key.iter().map(|(column, _)| (*column).to_owned()).collect()));
@@ -203,6 +273,26 @@ mod tests {
         let wrong: Vec<_> = compare(&columns, &keys, 2).into_iter().map(|w| w.column).collect();
         assert_eq!(wrong.len(), 3, "{wrong:?}");
         assert!(wrong.contains(&"PRIMARY KEY".to_owned()));
+    }
+
+    // R-PST-6
+    #[test]
+    fn every_table_and_column_is_part_of_it() {
+        let (mut columns, keys) = perfect();
+        for (table, column) in
+            [("dead_letters", "replayed_at"), ("session_audit", "close_code"), ("pool_registry", "seen_at")]
+        {
+            columns.retain(|c| !(c.table == table && c.column == column));
+        }
+        let wrong: Vec<_> = compare(&columns, &keys, 2).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            wrong,
+            [
+                "table pool_registry, column seen_at: found nothing, expected DATETIME(3) NOT NULL",
+                "table dead_letters, column replayed_at: found nothing, expected DATETIME(3) NULL",
+                "table session_audit, column close_code: found nothing, expected INT UNSIGNED NOT NULL",
+            ]
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub mod deploy;
 pub mod docs;
 pub mod keys;
 pub mod source;
+pub mod sql;
 
 use std::path::{Path, PathBuf};
 

@@ -54,6 +54,12 @@ async fn over_budget_live_it_says_so_and_goes_on_writing() {
         says("connections: 137 connections are registered, 136 of MySQL's 170 are allowed").await
     })
     .await;
+    let fewer = "UPDATE pool_registry SET connections = 19 WHERE name = 'other'";
+    sqlx::query(fewer).execute(&world.sql).await.unwrap();
+    within(20, "who takes more than its line", async || {
+        says("2 × persister with 18 in the file, registered: other has 19").await
+    })
+    .await;
     let room = "grp.goes-on";
     let mut owner = world.feed.claim(room).await;
     owner.send(created(room, &["alice"])).await;

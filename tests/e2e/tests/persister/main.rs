@@ -8,6 +8,8 @@ mod faults;
 mod feed;
 mod history;
 mod load;
+mod retention;
 mod rows;
+mod schema;
 mod start;
 mod world;

@@ -96,7 +96,8 @@ async fn only_the_bad_rows_become_dead_letters() {
 // R-PST-3, R-PST-11
 #[tokio::test(flavor = "multi_thread")]
 async fn cursors_are_maxima_and_sessions_one_row() {
-    let world = World::start(1, &[]).await;
+    // Its sessions are of 1970.
+    let world = World::start(1, &[("LAPWING_AUDIT_DAYS", "0")]).await;
     let cursor = |read_seq, delivered_seq| CursorRecord {
         tenant: TENANT.into(),
         conversation: "p2p.x".into(),

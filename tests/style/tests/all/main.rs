@@ -4,3 +4,4 @@
 mod deploy;
 mod docs;
 mod source;
+mod sql;
