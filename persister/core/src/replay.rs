@@ -117,8 +117,11 @@ mod tests {
         event(seq, Body::MembersRemoved(MembersRemoved { users: users(names), member_count }))
     }
 
-    /// (user, from, to), and the conversation, of a replay of the first with the others as rows.
-    fn replayed(dead: Record, newer: &[Record]) -> (Vec<(String, Option<u64>, u64)>, Conversation, Vec<u64>) {
+    /// User, from, to.
+    type Times = Vec<(String, Option<u64>, u64)>;
+
+    /// Of a replay of the first with the others as rows: members, the conversation, the rows written.
+    fn replayed(dead: Record, newer: &[Record]) -> (Times, Conversation, Vec<u64>) {
         let row = Row::of(7, Position::default(), dead, Bytes::new());
         let mut refold = Refold::new(&row);
         newer.iter().for_each(|record| refold.newer(record));
