@@ -75,7 +75,7 @@ impl Writer {
     async fn wait_to_retry(&self, attempt: u32, error: &str) -> Result<(), End> {
         metrics::counter!(names::PERSIST_TOTAL, "result" => "retry").increment(1);
         if let Some(suppressed) = TROUBLE.pass() {
-            tracing::warn!(partition = %self.partition, attempt, suppressed, "MySQL: a write is tried again: {error}");
+            tracing::warn!(partition = %self.partition, attempt, suppressed, "a write to MySQL is tried again: {error}");
         }
         tokio::select! {
             () = self.stop.cancelled() => Err(End::Stopped),

@@ -102,21 +102,21 @@ async fn connections(world: &mut World) -> anyhow::Result<()> {
 
 async fn read_only(world: &mut World) -> anyhow::Result<()> {
     let sql = admin(world).await?;
-    let tried = world.journal.messages("MySQL: a write is tried again");
+    let tried = world.journal.messages("a write to MySQL is tried again");
     world.wait(2.0).await;
     let act = async { Ok(sql.execute("SET GLOBAL read_only = 1").await?) };
     world.strike("read_only = 1", act).await?;
     check_untouched(world, world.seconds(10.0, 4.0), "while MySQL was read-only").await;
     sql.execute("SET GLOBAL read_only = 0").await?;
     world.journal.saw("read_only = 0");
-    world.check_noticed(tried, "MySQL: a write is tried again");
+    world.check_noticed_soon(tried, "a write to MySQL is tried again").await;
     world.wait(2.0).await;
     Ok(())
 }
 
 async fn lock_waits(world: &mut World) -> anyhow::Result<()> {
     let sql = admin(world).await?;
-    let tried = world.journal.messages("MySQL: a write is tried again");
+    let tried = world.journal.messages("a write to MySQL is tried again");
     for _ in 0..world.rounds(3, 1) {
         world.wait(2.0).await;
         let mut holder = sql.begin().await?;
@@ -133,7 +133,7 @@ async fn lock_waits(world: &mut World) -> anyhow::Result<()> {
         world.journal.saw("the locks are gone");
         world.wait(2.0).await;
     }
-    world.check_noticed(tried, "MySQL: a write is tried again");
+    world.check_noticed_soon(tried, "a write to MySQL is tried again").await;
     Ok(())
 }
 
@@ -165,7 +165,7 @@ async fn backwards(sql: &MySqlPool) -> anyhow::Result<bool> {
 
 async fn deadlocks(world: &mut World) -> anyhow::Result<()> {
     let sql = admin(world).await?;
-    let tried = world.journal.messages("MySQL: a write is tried again");
+    let tried = world.journal.messages("a write to MySQL is tried again");
     let before = status(&sql, "Innodb_deadlocks").await?;
     world.wait(2.0).await;
     for _ in 0..world.rounds(12, 4) {
@@ -175,7 +175,7 @@ async fn deadlocks(world: &mut World) -> anyhow::Result<()> {
     }
     let deadlocks = status(&sql, "Innodb_deadlocks").await? - before;
     world.journal.check("deadlocks that MySQL broke", deadlocks, "≥ 1", deadlocks >= 1);
-    world.check_noticed(tried, "MySQL: a write is tried again");
+    world.check_noticed_soon(tried, "a write to MySQL is tried again").await;
     Ok(())
 }
 
