@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    db::{self, Borrowed},
+    db::{self, Borrowed, Db},
     lease,
     partition::End,
     persister::Persister,
@@ -33,8 +33,9 @@ async fn partitions(persister: &Persister) -> anyhow::Result<serde_json::Value> 
     let shown: Vec<_> = rows
         .into_iter()
         .map(|row| {
-            let state = held.get(&row.lease.partition).map(|progress| progress.state());
-            let broken = state.as_ref().and_then(|state| match &state.end {
+            let of_it = held.iter().filter(|((partition, _), _)| *partition == row.lease.partition);
+            let units: Vec<_> = of_it.map(|(_, progress)| progress.state()).collect();
+            let broken = units.iter().find_map(|state| match &state.end {
                 Some(End::Broken(why)) => Some(why.clone()),
                 _ => None,
             });
@@ -49,10 +50,10 @@ async fn partitions(persister: &Persister) -> anyhow::Result<serde_json::Value> 
                     "epoch": row.position.epoch,
                     "index": row.position.index,
                 },
-                "held_here": state.is_some(),
+                "held_here": !units.is_empty(),
                 // Known only where it is held.
-                "lag": state.as_ref().map(|state| state.lag()),
-                "high_watermark": state.as_ref().map(|state| state.high),
+                "lag": units.iter().map(|state| state.lag()).max(),
+                "high_watermark": units.iter().map(|state| state.high).max(),
                 "stopped": broken,
             })
         })
@@ -68,7 +69,7 @@ pub(crate) async fn report(persister: Arc<Persister>, stop: CancellationToken) {
             () = stop.cancelled() => return,
             _ = second.tick() => {}
         }
-        persister.db.report();
+        persister.dbs.iter().for_each(Db::report);
         let states: Vec<_> = persister.partitions.lock().values().map(|progress| progress.state()).collect();
         let lag: u64 = states.iter().map(|state| state.lag()).sum();
         let oldest = states.iter().filter_map(|state| state.oldest_ms).min();

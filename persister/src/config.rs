@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use lapwing_runtime::{Common, SecretUrl, config::Profile};
+use lapwing_persister_core::placement::Configured;
+use lapwing_runtime::{
+    Common, SecretUrl,
+    config::{BadConfig, Profile},
+};
 
 #[derive(Debug, Clone, clap::Parser)]
 #[command(name = "lapwing-persister", version, about = "Writes the log to MySQL and answers history")]
@@ -10,19 +14,27 @@ pub(crate) struct Config {
     #[command(flatten)]
     pub(crate) common: Common,
 
-    /// MySQL or MariaDB: mysql://user:password@host:port/database
+    /// MySQL or MariaDB: mysql://user:password@host:port/database; several: one=mysql://… two=mysql://…, the first has the leases
     #[arg(long, env = "LAPWING_MYSQL_URL", hide_env_values = true)]
     pub(crate) mysql_url: SecretUrl,
+
+    /// Which instance has which commit buckets at first: 0-127=one 128-255=two; whole partitions. Afterwards `lapwing move-range`
+    #[arg(long, env = "LAPWING_MYSQL_BUCKETS", default_value = "")]
+    pub(crate) mysql_buckets: String,
+
+    /// Tenants with an instance or a table of their own: acme=two big=one/big
+    #[arg(long, env = "LAPWING_MYSQL_TENANTS", default_value = "")]
+    pub(crate) mysql_tenants: String,
 
     /// Kafka bootstrap servers, host:port with commas between
     #[arg(long, env = "LAPWING_KAFKA_BROKERS", default_value = "127.0.0.1:9092")]
     pub(crate) kafka_brokers: String,
 
-    /// Connections that write
+    /// Connections that write, to each instance
     #[arg(long, env = "LAPWING_WRITE_POOL", default_value_t = 8)]
     pub(crate) write_pool: u32,
 
-    /// Connections that answer history; also how many requests are read at a time
+    /// Connections that answer history, to each instance; also how many requests are read at a time
     #[arg(long, env = "LAPWING_READ_POOL", default_value_t = 8)]
     pub(crate) read_pool: u32,
 
@@ -80,9 +92,15 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// All connections of this process: writers, readers, and two for leases and administration.
+    /// All connections of this process to one instance: writers, readers, and two for leases and administration.
     pub(crate) fn connections(&self) -> u32 {
         self.write_pool + self.read_pool + CONTROL_POOL
+    }
+
+    pub(crate) fn placement(&self) -> anyhow::Result<Configured> {
+        let names = self.mysql_url.named(ONE).into_iter().map(|(name, _)| name).collect();
+        let configured = Configured::parse(names, &self.mysql_buckets, &self.mysql_tenants);
+        configured.map_err(|bad| BadConfig(bad.to_string()).into())
     }
 
     pub(crate) fn paced(&self) -> bool {
@@ -93,6 +111,9 @@ impl Config {
         Duration::from_millis(self.mysql_timeout_ms)
     }
 }
+
+/// The name of the only instance.
+pub(crate) const ONE: &str = "mysql";
 
 /// Leases and administration never wait behind writers or readers.
 pub(crate) const CONTROL_POOL: u32 = 2;

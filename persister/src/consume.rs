@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use lapwing_links::kafka::{Fetched, PartitionReader, RawRecord, ReadError};
 use lapwing_model::{Kind, PartitionId, Void};
-use lapwing_persister_core::{Step, TopicReader, Unreadable};
+use lapwing_persister_core::{Placement, Step, TopicReader, Unreadable};
 use lapwing_runtime::{
     metrics::stage,
     queue::{PushError, Sender},
@@ -29,6 +29,8 @@ pub(crate) struct Taken {
 pub(crate) struct Consumer {
     pub(crate) persister: Arc<Persister>,
     pub(crate) partition: PartitionId,
+    pub(crate) instance: usize,
+    pub(crate) placement: Arc<Placement>,
     pub(crate) log: PartitionReader,
     pub(crate) reader: TopicReader,
     pub(crate) progress: Arc<Progress>,
@@ -132,7 +134,14 @@ impl Consumer {
         if let Some(void) = step.void {
             self.count_void(offset, void);
         }
-        Ok(Taken { step, timestamp_ms: record.timestamp_ms.max(0) as u64 })
+        Ok(Taken { step: self.of_this_instance(step), timestamp_ms: record.timestamp_ms.max(0) as u64 })
+    }
+
+    /// What another instance takes only moves the position here.
+    fn of_this_instance(&self, mut step: Step) -> Step {
+        step.items.retain(|item| self.placement.takes(&self.partition, self.instance, item));
+        step.items = step.items.into_iter().map(|item| self.placement.routed(item)).collect();
+        step
     }
 
     fn count_void(&self, offset: u64, void: Void) {
@@ -193,6 +202,7 @@ impl Consumer {
         let (offset, behind) = (from.max(0) as u64, next.max(0) as u64);
         let unreadable = Unreadable { offset, raw: Bytes::new(), problem };
         let step = self.reader.step_over(unreadable, behind);
+        let step = self.of_this_instance(step);
         self.log.seek(next);
         Ok(self.hand_over(Taken { step, timestamp_ms: now_ms() }).await)
     }

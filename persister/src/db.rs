@@ -1,21 +1,32 @@
 //! MySQL: the pools, and connections that cannot come back to them inside an open transaction.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use anyhow::Context as _;
-use lapwing_persister_core::{Class, class};
-use lapwing_runtime::metrics as names;
+use lapwing_persister_core::{Class, class, placement::AUTHORITY};
+use lapwing_runtime::{SecretUrl, metrics as names};
 use sqlx::{
     ConnectOptions as _, Executor as _, MySql, MySqlConnection, MySqlPool,
     mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlPoolOptions},
     pool::PoolConnection,
 };
 
-use crate::config::{CONTROL_POOL, Config};
+use crate::config::{CONTROL_POOL, Config, ONE};
 
-/// Separate pools: a read storm takes no connection from the writers, and neither takes one from the leases.
+/// One instance. Separate pools: a read storm takes no connection from the writers, and neither takes one from the leases.
 #[derive(Clone)]
 pub(crate) struct Db {
+    pub(crate) name: Arc<str>,
+    pub(crate) url: SecretUrl,
+    /// Its number, in the order of the configuration; the first is the authority.
+    pub(crate) instance: usize,
+    prepared: Arc<AtomicBool>,
     pub(crate) write: MySqlPool,
     pub(crate) read: MySqlPool,
     pub(crate) control: MySqlPool,
@@ -33,18 +44,29 @@ const LOCKS: &str = "SET SESSION innodb_lock_wait_timeout = 5";
 /// A lease that waits for a writer's row lock is late for all the others.
 const CONTROL: &str = "SET SESSION innodb_lock_wait_timeout = 1";
 
-pub(crate) fn connect_options(config: &Config) -> anyhow::Result<MySqlConnectOptions> {
-    let options: MySqlConnectOptions = config.mysql_url.expose().parse().map_err(|error| {
-        anyhow::anyhow!("LAPWING_MYSQL_URL={} is no MySQL address: {error}", config.mysql_url)
-    })?;
+pub(crate) fn connect_options(url: &SecretUrl) -> anyhow::Result<MySqlConnectOptions> {
+    let options: MySqlConnectOptions = url
+        .expose()
+        .parse()
+        .map_err(|error| anyhow::anyhow!("LAPWING_MYSQL_URL={url} is no MySQL address: {error}"))?;
     // A slow statement would be logged with all its placeholders.
     Ok(options.statement_cache_capacity(256).disable_statement_logging())
 }
 
 impl Db {
-    /// Nothing is connected yet.
-    pub(crate) fn lazy(config: &Config) -> anyhow::Result<Self> {
-        let options = connect_options(config).context("MySQL")?;
+    /// Every instance of the configuration; nothing is connected yet.
+    pub(crate) fn all(config: &Config) -> anyhow::Result<Vec<Self>> {
+        let named = config.mysql_url.named(ONE);
+        let mut all = Vec::new();
+        for (instance, (name, url)) in named.into_iter().enumerate() {
+            all.push(Self::lazy(config, instance, &name, url)?);
+        }
+        anyhow::ensure!(!all.is_empty(), "LAPWING_MYSQL_URL is empty");
+        Ok(all)
+    }
+
+    fn lazy(config: &Config, instance: usize, name: &str, url: SecretUrl) -> anyhow::Result<Self> {
+        let options = connect_options(&url).context("MySQL")?;
         let pool = |size: u32, setup: &'static [&'static str]| {
             MySqlPoolOptions::new()
                 .max_connections(size)
@@ -68,17 +90,37 @@ impl Db {
             write: pool(config.write_pool, &[STRICT, WRITE, LOCKS, PATIENCE]),
             read: pool(config.read_pool, &[READ]),
             control: pool(CONTROL_POOL, &[STRICT, WRITE, CONTROL, PATIENCE]),
+            name: name.into(),
+            prepared: Arc::default(),
+            url,
+            instance,
         })
     }
 
+    /// Its schema has been found to be as it must be.
+    pub(crate) fn is_prepared(&self) -> bool {
+        self.prepared.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn prepared(&self) {
+        self.prepared.store(true, Ordering::Release);
+    }
+
+    /// The name of a health check of this instance; those of the authority are without its name.
+    pub(crate) fn check(&self, what: &str) -> String {
+        if self.instance == AUTHORITY { what.to_owned() } else { format!("{what} {}", self.name) }
+    }
+
     pub(crate) fn report(&self) {
+        let of = || self.name.to_string();
         for (name, pool) in [("write", &self.write), ("read", &self.read), ("control", &self.control)] {
             let (open, idle) = (pool.size() as usize, pool.num_idle());
             let max = pool.options().get_max_connections();
-            metrics::gauge!(names::POOL_MAX, "pool" => name).set(f64::from(max));
-            metrics::gauge!(names::POOL_OPEN, "pool" => name).set(open as f64);
-            metrics::gauge!(names::POOL_IDLE, "pool" => name).set(idle as f64);
-            metrics::gauge!(names::POOL_IN_USE, "pool" => name).set(open.saturating_sub(idle) as f64);
+            metrics::gauge!(names::POOL_MAX, "pool" => name, "instance" => of()).set(f64::from(max));
+            metrics::gauge!(names::POOL_OPEN, "pool" => name, "instance" => of()).set(open as f64);
+            metrics::gauge!(names::POOL_IDLE, "pool" => name, "instance" => of()).set(idle as f64);
+            metrics::gauge!(names::POOL_IN_USE, "pool" => name, "instance" => of())
+                .set(open.saturating_sub(idle) as f64);
         }
     }
 }
@@ -171,7 +213,7 @@ mod tests {
         infra.mariadb().start().await.unwrap();
         let url = infra.mariadb().url();
         let config = Config::parse_from(["p", "--node", "p1", "--mysql-url", &url, "--write-pool", "1"]);
-        let pool = Db::lazy(&config).unwrap().write;
+        let pool = Db::all(&config).unwrap().remove(0).write;
         pool.execute("CREATE TABLE x (a INT NOT NULL PRIMARY KEY)").await.unwrap();
         for cut in 0..40u64 {
             let half_done = async {

@@ -11,8 +11,8 @@ use std::{
 
 use bytes::Bytes;
 use lapwing_links::nats::{Message, Nats, SubscriptionOptions};
-use lapwing_model::{Code, ConversationKey, Member, Refusal, event, trace};
-use lapwing_persister_core::{shard, window};
+use lapwing_model::{Code, ConversationKey, Member, PartitionId, Refusal, event, trace};
+use lapwing_persister_core::window;
 use lapwing_proto::{
     Message as _,
     bus::{HistoryRows, PersisterHistory},
@@ -26,6 +26,7 @@ use tracing::{Instrument as _, debug_span};
 use crate::{
     db::{self, Borrowed, Db},
     persister::Persister,
+    places::moved_away,
 };
 
 pub(crate) const SUBJECT: &str = "lw.p.history";
@@ -86,7 +87,7 @@ impl Reads {
         let limit = Duration::from_millis(self.persister.config.history_timeout_ms);
         let reading = async {
             let _permit = self.permits.acquire().await.map_err(|_| sqlx::Error::PoolClosed)?;
-            read(&self.persister.db, &asked).await
+            read(&self.persister, &asked).await
         };
         match db::within(limit, "history", reading).instrument(span).await {
             Ok(rows) => {
@@ -105,11 +106,40 @@ impl Reads {
     }
 }
 
-async fn read(db: &Db, asked: &PersisterHistory) -> Result<HistoryRows, sqlx::Error> {
+/// From where the conversation is; if it has been moved meanwhile, from there.
+async fn read(persister: &Persister, asked: &PersisterHistory) -> Result<HistoryRows, sqlx::Error> {
+    let key = ConversationKey::new(asked.tenant.as_str(), asked.conversation.as_str());
+    let mut placement = persister.places.current();
+    let Some(partition) = PartitionId::of(&key, placement.partitions) else {
+        return Ok(HistoryRows::default());
+    };
+    let mut known = Some(partition).filter(|_| placement.own(&key.tenant).is_none());
+    loop {
+        let Some(place) = placement.of(&key) else { return Ok(HistoryRows::default()) };
+        let db = &persister.dbs[place.instance];
+        if let Some(rows) = snapshot(db, asked, &place.table, known.as_ref()).await? {
+            return Ok(rows);
+        }
+        placement = persister.look_up_places().await?;
+        known = None;
+    }
+}
+
+/// None: the rows of the partition have been moved away from here.
+async fn snapshot(
+    db: &Db,
+    asked: &PersisterHistory,
+    table: &str,
+    partition: Option<&PartitionId>,
+) -> Result<Option<HistoryRows>, sqlx::Error> {
     let mut borrowed = Borrowed::from(&db.read, "read").await?;
     let connection = borrowed.get()?;
     connection.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY").await?;
-    let rows = page(connection, asked).await?;
+    let moved = match partition {
+        Some(partition) => moved_away(connection, partition).await?,
+        None => false,
+    };
+    let rows = if moved { None } else { Some(page(connection, asked, table).await?) };
     connection.execute("COMMIT").await?;
     borrowed.give_back();
     Ok(rows)
@@ -118,12 +148,9 @@ async fn read(db: &Db, asked: &PersisterHistory) -> Result<HistoryRows, sqlx::Er
 async fn page(
     connection: &mut MySqlConnection,
     asked: &PersisterHistory,
+    table: &str,
 ) -> Result<HistoryRows, sqlx::Error> {
-    let key = ConversationKey::new(asked.tenant.as_str(), asked.conversation.as_str());
-    let (Some(shard), Some(position)) = (shard::of_conversation(&key), position(connection, asked).await?)
-    else {
-        return Ok(HistoryRows::default());
-    };
+    let Some(position) = position(connection, asked).await? else { return Ok(HistoryRows::default()) };
     let (head, n, member) = position;
     let mut rows = HistoryRows {
         found: true,
@@ -141,7 +168,7 @@ async fn page(
     let Some((first, last)) = window::visible(asked.from, asked.to, head, member.as_ref()) else {
         return Ok(rows);
     };
-    let tables = [shard::table(shard), "tombstones".to_owned()];
+    let tables = [table.to_owned(), "tombstones".to_owned()];
     let mut sizes: Vec<(u64, usize)> = Vec::new();
     let mut tombstones: Vec<u64> = Vec::new();
     for (index, table) in tables.iter().enumerate() {

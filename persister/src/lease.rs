@@ -30,15 +30,18 @@ pub(crate) struct Leases {
     kafka: Kafka,
     held: HashMap<PartitionId, Held>,
     budget_checked: Option<Instant>,
+    /// The version of the placement that everything here works by, as last told.
+    acknowledged: Option<i64>,
 }
 
 pub(crate) async fn run(persister: Arc<Persister>, kafka: Kafka) -> anyhow::Result<()> {
     let stop = persister.context.stopping();
     let beat = Duration::from_millis(persister.config.lease_beat_ms);
-    let mut leases = Leases { persister, kafka, held: HashMap::new(), budget_checked: None };
+    let mut leases =
+        Leases { persister, kafka, held: HashMap::new(), budget_checked: None, acknowledged: None };
     let mut next_beat = tokio::time::Instant::now();
     loop {
-        let hurry = leases.held.values().any(Held::is_stopping);
+        let hurry = leases.held.values().any(Held::is_changing);
         let wake = if hurry { next_beat.min(tokio::time::Instant::now() + HASTE) } else { next_beat };
         tokio::select! {
             () = stop.cancelled() => break,
@@ -46,6 +49,7 @@ pub(crate) async fn run(persister: Arc<Persister>, kafka: Kafka) -> anyhow::Resu
         }
         leases.stop_fenced();
         leases.release_ended().await;
+        leases.follow();
         if tokio::time::Instant::now() >= next_beat {
             leases.beat().await;
             next_beat = tokio::time::Instant::now() + beat;
@@ -72,7 +76,7 @@ impl Leases {
             }
             Err(error) => {
                 // Writers go on: the fence, not this clock, decides whose a partition is.
-                health.set("mysql", Err(format!("{}: {error}", self.persister.config.mysql_url)));
+                health.set("mysql", Err(format!("{}: {error}", self.persister.db.url)));
                 return;
             }
         };
@@ -116,6 +120,8 @@ impl Leases {
                 .fetch_all(&mut *connection)
                 .await?;
         let leases = rows(connection).await?;
+        self.persister.places.refresh(connection).await?;
+        self.acknowledge(connection).await?;
         if self.budget_checked.is_none_or(|at| at.elapsed() > BUDGET_EVERY) {
             let state = schema::watch_budget(connection, &self.persister.config, &me).await?;
             self.persister.context.health.set("connections", state);
@@ -128,23 +134,45 @@ impl Leases {
         Ok(rule::decide(&me, &live, &leases, &held))
     }
 
+    /// Says up to which version nothing here works by an older placement any more.
+    async fn acknowledge(&mut self, connection: &mut MySqlConnection) -> Result<(), sqlx::Error> {
+        let units = self.held.values().filter_map(Held::version).min();
+        let current = self.persister.places.current().version;
+        let version = units.map_or(current, |oldest| oldest.min(current));
+        if self.acknowledged == Some(version) {
+            return Ok(());
+        }
+        sqlx::query(
+            "INSERT INTO placement_seen (name, version) VALUES (?, ?) ON DUPLICATE KEY UPDATE version = VALUES(version)",
+        )
+        .bind(self.me().as_bytes())
+        .bind(version)
+        .execute(connection)
+        .await?;
+        self.acknowledged = Some(version);
+        Ok(())
+    }
+
     async fn acquire(&mut self, partition: &PartitionId, seen_epoch: i64) -> anyhow::Result<()> {
         let taking = db::within(LIMIT, "take a lease", self.take(partition, seen_epoch)).await?;
-        let Some((at, lease_epoch)) = taking else { return Ok(()) };
-        tracing::info!(%partition, lease_epoch, position = %at.encode(), "lease taken");
-        let held = Held::start(&self.persister, &self.kafka, partition, lease_epoch, at)?;
-        self.persister.partitions.lock().insert(partition.clone(), held.progress.clone());
-        self.persister.marks.reached(partition, at, Vec::new());
+        let Some(lease_epoch) = taking else { return Ok(()) };
+        tracing::info!(%partition, lease_epoch, "lease taken");
+        let mut held = Held::new(&self.persister, &self.kafka, partition, lease_epoch);
+        held.follow(&self.persister.places.current());
         self.held.insert(partition.clone(), held);
         Ok(())
     }
 
-    /// None: somebody else was quicker. The position is read after the take, so what a predecessor committed is in it.
-    async fn take(
-        &self,
-        partition: &PartitionId,
-        seen_epoch: i64,
-    ) -> Result<Option<(lapwing_model::Position, i64)>, sqlx::Error> {
+    /// Each unit works by the newest placement that is known here.
+    fn follow(&mut self) {
+        let placement = self.persister.places.current();
+        for held in self.held.values_mut() {
+            held.follow(&placement);
+        }
+    }
+
+    /// None: somebody else was quicker. Positions are read after the take, so what a predecessor committed is in them.
+    async fn take(&self, partition: &PartitionId, seen_epoch: i64) -> Result<Option<i64>, sqlx::Error> {
         let mut borrowed = Borrowed::from(&self.persister.db.control, "control").await?;
         let connection = borrowed.get()?;
         let done = sqlx::query(
@@ -161,8 +189,8 @@ impl Leases {
         .execute(&mut *connection)
         .await?;
         let taken = if done.rows_affected() == 1 {
-            let (at, lease_epoch) = write::position(connection, partition).await?;
-            (lease_epoch == seen_epoch + 1).then_some((at, lease_epoch))
+            let (_, lease_epoch) = write::position(connection, partition).await?;
+            (lease_epoch == seen_epoch + 1).then_some(lease_epoch)
         } else {
             None
         };
@@ -172,10 +200,15 @@ impl Leases {
 
     fn stop_fenced(&self) {
         for (partition, held) in &self.held {
-            match held.progress.state().end {
-                Some(End::Fenced) if !held.is_stopping() => held.stop(),
-                Some(End::Broken(why)) => self.persister.context.health.set(&check(partition), Err(why)),
-                _ => {}
+            for (instance, end) in held.ends() {
+                match end {
+                    End::Fenced if !held.is_stopping() => held.stop(),
+                    End::Broken(why) => {
+                        let check = self.persister.check(partition, instance);
+                        self.persister.context.health.set(&check, Err(why));
+                    }
+                    _ => {}
+                }
             }
         }
     }
@@ -195,9 +228,7 @@ impl Leases {
 
     async fn forget(&mut self, partition: &PartitionId) {
         let Some(held) = self.held.remove(partition) else { return };
-        self.persister.partitions.lock().remove(partition);
-        self.persister.marks.forget(partition);
-        self.persister.context.health.forget(&check(partition));
+        held.forget();
         let released = db::within(LIMIT, "release", self.release(partition, held.lease_epoch)).await;
         match released {
             Ok(()) => tracing::info!(%partition, lease_epoch = held.lease_epoch, "lease released"),
@@ -251,10 +282,6 @@ impl Leases {
         borrowed.give_back();
         Ok(())
     }
-}
-
-fn check(partition: &PartitionId) -> String {
-    format!("partition {partition}")
 }
 
 fn text(bytes: Vec<u8>) -> String {

@@ -2,15 +2,15 @@
 //! each conversation with its partition's position; the asker judges whether that is far enough.
 
 use std::{
-    collections::{HashMap, HashSet, hash_map::Entry},
+    collections::{BTreeMap, HashMap, HashSet, hash_map::Entry},
     sync::Arc,
     time::Duration,
 };
 
 use bytes::Bytes;
 use lapwing_links::nats::{Message, Nats, SubscriptionOptions};
-use lapwing_model::{Code, PartitionId, Position, Refusal, trace};
-use lapwing_persister_core::shard;
+use lapwing_model::{Code, ConversationKey, PartitionId, Position, Refusal, trace};
+use lapwing_persister_core::{Placement, placement::AUTHORITY, shard};
 use lapwing_proto::{
     Message as _,
     bus::{LoadAsk, LoadAskItem, LoadReply, LoadReplyItem, RebuildMember, RebuildRow},
@@ -23,6 +23,7 @@ use crate::{
     db::{self, Borrowed},
     history::GROUP,
     persister::Persister,
+    places::moved_away,
     write,
 };
 
@@ -67,13 +68,62 @@ async fn answer(persister: &Persister, request: &Message) {
 }
 
 async fn read(persister: &Persister, asked: &LoadAsk) -> Result<Vec<LoadReplyItem>, sqlx::Error> {
-    let mut borrowed = Borrowed::from(&persister.db.read, "read").await?;
-    let connection = borrowed.get()?;
-    connection.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY").await?;
-    let items = items(connection, &asked.items).await?;
-    connection.execute("COMMIT").await?;
-    borrowed.give_back();
-    Ok(items)
+    let placement = persister.places.current();
+    if let Some(items) = spread(persister, &placement, &asked.items, true).await? {
+        return Ok(items);
+    }
+    let placement = persister.look_up_places().await?;
+    Ok(spread(persister, &placement, &asked.items, false).await?.unwrap_or_default())
+}
+
+/// Each item from the instance that has it. None: some have been moved away from there.
+async fn spread(
+    persister: &Persister,
+    placement: &Placement,
+    asked: &[LoadAskItem],
+    careful: bool,
+) -> Result<Option<Vec<LoadReplyItem>>, sqlx::Error> {
+    let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (index, item) in asked.iter().enumerate() {
+        let key = ConversationKey::new(item.tenant.as_str(), item.conversation.as_str());
+        let instance = placement.of(&key).map_or(AUTHORITY, |place| place.instance);
+        groups.entry(instance).or_default().push(index);
+    }
+    let mut answers = vec![LoadReplyItem::default(); asked.len()];
+    for (instance, indexes) in groups {
+        let here: Vec<LoadAskItem> = indexes.iter().map(|index| asked[*index].clone()).collect();
+        let mut borrowed = Borrowed::from(&persister.dbs[instance].read, "read").await?;
+        let connection = borrowed.get()?;
+        connection.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY").await?;
+        let moved = careful && any_moved(connection, placement, &here, instance).await?;
+        let found = if moved { Vec::new() } else { items(connection, &here).await? };
+        connection.execute("COMMIT").await?;
+        borrowed.give_back();
+        if moved {
+            return Ok(None);
+        }
+        for (index, answer) in indexes.into_iter().zip(found) {
+            answers[index] = answer;
+        }
+    }
+    Ok(Some(answers))
+}
+
+async fn any_moved(
+    connection: &mut MySqlConnection,
+    placement: &Placement,
+    asked: &[LoadAskItem],
+    instance: usize,
+) -> Result<bool, sqlx::Error> {
+    let partitions = asked.iter().filter_map(|item| item.partition.as_ref()).map(PartitionId::from);
+    let home: HashSet<PartitionId> =
+        partitions.filter(|partition| placement.is_home(partition, instance)).collect();
+    for partition in home {
+        if moved_away(connection, &partition).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 type Place = (Vec<u8>, Vec<u8>);

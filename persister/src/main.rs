@@ -9,19 +9,22 @@ mod lease;
 mod load;
 mod partition;
 mod persister;
+mod places;
 mod rebuild;
 mod schema;
+mod unit;
 mod watermark;
 mod write;
 
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
+use anyhow::Context as _;
 use lapwing_links::{kafka::Kafka, nats::Nats};
-use lapwing_model::{PartitionId, kind::KINDS};
-use lapwing_persister_core::side;
-use lapwing_runtime::{Context, OnError, lifecycle};
+use lapwing_model::{Kind, PartitionId, kind::KINDS};
+use lapwing_persister_core::{Placement, placement::AUTHORITY, side};
+use lapwing_runtime::{Context, OnError, config::BadConfig, lifecycle};
 
-use crate::{config::Config, db::Db, persister::Persister};
+use crate::{config::Config, db::Db, persister::Persister, places::Places};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -34,14 +37,25 @@ fn main() -> ExitCode {
 async fn build(context: Context, config: Config) -> anyhow::Result<()> {
     let config = Arc::new(config);
     context.health.require("kafka");
-    let db = Db::lazy(&config)?;
+    let (configured, dbs) = (Arc::new(config.placement()?), Db::all(&config)?);
     context.health.require("nats");
-    schema::prepare(&context, &config, &db).await?;
+    for db in &dbs[1..] {
+        let own = configured.tables_on(db.instance);
+        let keeping = schema::keep(context.clone(), config.clone(), db.clone(), own);
+        context.tasks.spawn(format!("instance {}", db.name), OnError::StopService, keeping);
+    }
+    let db = &dbs[AUTHORITY];
+    schema::prepare(&context, &config, db, &configured.tables_on(AUTHORITY)).await?;
     let kafka = Kafka::new(&config.kafka_brokers, &format!("lapwing-{}", context.node()));
     let partitions = partitions(&context, &kafka).await;
-    schema::ensure_partitions(&db, &partitions).await?;
+    schema::ensure_partitions(db, &partitions).await?;
+    let logs =
+        partitions.iter().filter(|partition| Kind::of_topic(&partition.topic) == Some(Kind::P2p)).count();
+    configured.check_partitions(logs as u32).map_err(|bad| BadConfig(bad.to_string()))?;
+    let placement = Placement::new(configured, logs as u32);
+    let places = Places::begin(db, placement, &partitions).await.context("placements")?;
 
-    let persister = Persister::new(context.clone(), config, db, partitions.len());
+    let persister = Persister::new(context.clone(), config, dbs, places, partitions.len());
     let (tasks, stop) = (&context.tasks, context.stopping());
     tasks.spawn("lease", OnError::StopService, lease::run(persister.clone(), kafka));
     tasks.spawn("nats", OnError::StopService, answer_on_nats(persister.clone()));

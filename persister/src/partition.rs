@@ -1,15 +1,15 @@
-//! A partition in this process's hands: consume → queue → write, for as long as the lease is held.
+//! A partition in this process's hands, for as long as the lease is held: consume → queue → write for each instance by itself.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use futures::FutureExt as _;
-use lapwing_links::kafka::{Kafka, PartitionReader};
+use lapwing_links::kafka::Kafka;
 use lapwing_model::{PartitionId, Position};
-use lapwing_persister_core::TopicReader;
-use lapwing_runtime::{OnError, Tasks, queue::Queue};
+use lapwing_persister_core::Placement;
+use lapwing_runtime::Tasks;
 use parking_lot::Mutex;
 
-use crate::{consume::Consumer, persister::Persister, write::Writer};
+use crate::{persister::Persister, unit::Opening};
 
 /// Why a partition's work ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,8 +78,14 @@ impl Progress {
         }
     }
 
-    /// The graver reason stays, whichever of the two tasks ends first.
-    fn ended(&self, end: End) {
+    /// Where its work begins.
+    pub(crate) fn opened(&self, at: Position) {
+        let mut state = self.inner.lock();
+        *state = State { stored: at, reached: at, high: at.offset, ..State::default() };
+    }
+
+    /// The graver reason stays, whichever of the tasks ends first.
+    pub(crate) fn ended(&self, end: End) {
         let grave = |end: &End| match end {
             End::Stopped => 0,
             End::Broken(_) => 1,
@@ -92,70 +98,95 @@ impl Progress {
     }
 }
 
+/// A partition whose lease is held here, with a unit of work for each instance that gets rows from it.
 pub(crate) struct Held {
     pub(crate) lease_epoch: i64,
-    pub(crate) progress: Arc<Progress>,
-    tasks: Tasks,
+    persister: Arc<Persister>,
+    kafka: Kafka,
+    partition: PartitionId,
+    units: HashMap<usize, Unit>,
+    pub(crate) tasks: Tasks,
 }
 
 impl Held {
-    pub(crate) fn start(
+    pub(crate) fn new(
         persister: &Arc<Persister>,
         kafka: &Kafka,
         partition: &PartitionId,
         lease_epoch: i64,
-        at: Position,
-    ) -> anyhow::Result<Self> {
-        let reader = TopicReader::of(&partition.topic, at)
-            .ok_or_else(|| anyhow::anyhow!("{partition}: nothing of this topic goes to MySQL"))?;
+    ) -> Self {
         let tasks = persister.context.tasks.child();
-        let progress = Progress::new(at);
-        // A backlog fills it, which is not this process's illness.
-        let (sender, queue) = Queue::named("consume")
-            .items(persister.queue_rows)
-            .bytes(persister.config.queue_bytes / 8)
-            .budget(&persister.waiting)
-            .of_one_peer()
-            .open();
-        let consumer = Consumer {
-            persister: persister.clone(),
-            partition: partition.clone(),
-            log: PartitionReader::open(
-                kafka,
-                &partition.topic,
-                i32::try_from(partition.partition)?,
-                i64::try_from(at.offset)?,
-            ),
-            reader,
-            progress: progress.clone(),
-            queue: sender,
-            stop: tasks.stopping(),
-        };
-        let writer = Writer {
-            persister: persister.clone(),
-            partition: partition.clone(),
+        Self {
             lease_epoch,
-            stored: at,
-            progress: progress.clone(),
-            queue,
-            stop: tasks.stopping(),
-            time_marked: Default::default(),
-        };
-        let held = Self { lease_epoch, progress, tasks };
-        held.spawn(format!("consume {partition}"), consumer.run());
-        held.spawn(format!("write {partition}"), writer.run());
-        Ok(held)
+            persister: persister.clone(),
+            kafka: kafka.clone(),
+            partition: partition.clone(),
+            units: HashMap::new(),
+            tasks,
+        }
     }
 
-    fn spawn(&self, name: String, work: impl Future<Output = End> + Send + 'static) {
-        let (progress, tasks) = (self.progress.clone(), self.tasks.clone());
-        self.tasks.spawn(name, OnError::StopService, async move {
-            let end = work.await;
-            if end == End::Fenced {
-                tasks.stop();
+    /// Starts, ends and starts again what a placement asks for. A unit that takes the same goes on.
+    pub(crate) fn follow(&mut self, placement: &Arc<Placement>) {
+        if self.is_stopping() {
+            return;
+        }
+        let wanted = placement.instances_of(&self.partition);
+        self.persister.marks.expect(&self.partition, placement.read_from(&self.partition));
+        let (persister, partition) = (&self.persister, &self.partition);
+        self.units.retain(|instance, unit| {
+            let rule = |placement: &Placement| placement.rule(partition, *instance);
+            let same = wanted.contains(instance) && rule(placement) == rule(&unit.placement);
+            if same && !unit.tasks.is_stopping() {
+                unit.placement = placement.clone();
+                return true;
             }
-            progress.ended(end);
+            unit.tasks.stop();
+            let ended = unit.has_ended();
+            if ended {
+                persister.partitions.lock().remove(&(partition.clone(), *instance));
+                persister.context.health.forget(&persister.check(partition, *instance));
+            }
+            !ended
         });
+        for instance in wanted {
+            if !self.units.contains_key(&instance) {
+                let unit = self.start(instance, placement.clone());
+                self.units.insert(instance, unit);
+            }
+        }
+    }
+
+    fn start(&self, instance: usize, placement: Arc<Placement>) -> Unit {
+        let (tasks, progress) = (self.tasks.child(), Progress::new(Position::default()));
+        let key = (self.partition.clone(), instance);
+        self.persister.partitions.lock().insert(key, progress.clone());
+        let opening = Opening {
+            persister: self.persister.clone(),
+            kafka: self.kafka.clone(),
+            partition: self.partition.clone(),
+            instance,
+            lease_epoch: self.lease_epoch,
+            placement: placement.clone(),
+            progress: progress.clone(),
+            tasks: tasks.clone(),
+        };
+        opening.spawn();
+        Unit { placement, progress, tasks }
+    }
+
+    pub(crate) fn ends(&self) -> Vec<(usize, End)> {
+        let end = |(instance, unit): (&usize, &Unit)| unit.progress.state().end.map(|end| (*instance, end));
+        self.units.iter().filter_map(end).collect()
+    }
+
+    /// The oldest placement that one of the units still works by.
+    pub(crate) fn version(&self) -> Option<i64> {
+        self.units.values().map(|unit| unit.placement.version).min()
+    }
+
+    pub(crate) fn has_unit(&self, instance: usize) -> bool {
+        self.units.contains_key(&instance)
     }
 
     /// Consuming ends now, writing after the transaction in hand.
@@ -167,11 +198,41 @@ impl Held {
         self.tasks.is_stopping()
     }
 
+    /// Something is being let go, or restarted.
+    pub(crate) fn is_changing(&self) -> bool {
+        self.is_stopping() || self.units.values().any(|unit| unit.tasks.is_stopping())
+    }
+
     pub(crate) fn has_ended(&self) -> bool {
-        self.tasks.ended().now_or_never().is_some()
+        self.tasks.ended().now_or_never().is_some() && self.units.values().all(Unit::has_ended)
     }
 
     pub(crate) async fn ended(&self) {
+        for unit in self.units.values() {
+            unit.tasks.ended().await;
+        }
         self.tasks.ended().await;
+    }
+
+    /// Nothing of it is shown any more.
+    pub(crate) fn forget(&self) {
+        self.persister.marks.forget(&self.partition);
+        for instance in self.units.keys() {
+            self.persister.partitions.lock().remove(&(self.partition.clone(), *instance));
+            self.persister.context.health.forget(&self.persister.check(&self.partition, *instance));
+        }
+    }
+}
+
+/// One partition's way into one instance.
+struct Unit {
+    placement: Arc<Placement>,
+    progress: Arc<Progress>,
+    tasks: Tasks,
+}
+
+impl Unit {
+    fn has_ended(&self) -> bool {
+        self.tasks.ended().now_or_never().is_some()
     }
 }

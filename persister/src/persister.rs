@@ -10,61 +10,83 @@ use lapwing_model::PartitionId;
 use lapwing_persister_core::{
     Item,
     pace::{Pace, PaceConfig},
+    placement::AUTHORITY,
 };
 use lapwing_runtime::{Context, queue::Budget, telemetry};
 use parking_lot::Mutex;
 use tracing::debug_span;
 
-use crate::{config::Config, db::Db, partition::Progress, watermark::Marks};
+use crate::{config::Config, db::Db, partition::Progress, places::Places, watermark::Marks};
 
 pub(crate) struct Persister {
     pub(crate) context: Context,
     pub(crate) config: Arc<Config>,
+    /// The authority.
     pub(crate) db: Db,
+    /// All instances, the authority first.
+    pub(crate) dbs: Vec<Db>,
+    pub(crate) places: Places,
     pub(crate) marks: Arc<Marks>,
     /// Rows that may wait for one partition's writer.
     pub(crate) queue_rows: usize,
-    /// Bytes that wait for all writers together.
-    pub(crate) waiting: Arc<Budget>,
-    /// Every partition that this process holds.
-    pub(crate) partitions: Mutex<HashMap<PartitionId, Arc<Progress>>>,
+    /// Bytes that wait for all writers of an instance together: one that is away fills only its own.
+    pub(crate) waiting: Vec<Arc<Budget>>,
+    /// Every partition that this process holds, with each instance that it is written to.
+    pub(crate) partitions: Mutex<HashMap<(PartitionId, usize), Arc<Progress>>>,
     kafka_trouble: Mutex<HashMap<PartitionId, String>>,
-    pace: Option<Mutex<Pace>>,
+    /// Of each instance; none: as fast as it goes.
+    pace: Vec<Mutex<Pace>>,
     since: Instant,
 }
 
 impl Persister {
-    pub(crate) fn new(context: Context, config: Arc<Config>, db: Db, partitions: usize) -> Arc<Self> {
+    pub(crate) fn new(
+        context: Context,
+        config: Arc<Config>,
+        dbs: Vec<Db>,
+        places: Places,
+        partitions: usize,
+    ) -> Arc<Self> {
         let pace = PaceConfig {
             start: config.pace_rows,
             slow: Duration::from_millis(config.pace_slow_ms),
             ..PaceConfig::default()
         };
-        let pace = config.paced().then(|| Mutex::new(Pace::new(pace, Duration::ZERO)));
+        let paced = if config.paced() { dbs.len() } else { 0 };
+        let pace = (0..paced).map(|_| Mutex::new(Pace::new(pace, Duration::ZERO))).collect();
+        let bytes = config.queue_bytes / dbs.len();
         Arc::new(Self {
             marks: Marks::new(context.node()),
             queue_rows: (config.queue_rows / partitions.max(1)).max(config.batch_rows),
-            waiting: Budget::new("consume_bytes", config.queue_bytes),
+            waiting: dbs.iter().map(|_| Budget::new("consume_bytes", bytes)).collect(),
             partitions: Mutex::default(),
             kafka_trouble: Mutex::default(),
             since: Instant::now(),
             context,
             config,
-            db,
+            db: dbs[AUTHORITY].clone(),
+            dbs,
+            places,
             pace,
         })
     }
 
-    /// How long a writer waits before so many rows.
-    pub(crate) fn pace_wait(&self, rows: usize) -> Duration {
-        self.pace.as_ref().map_or(Duration::ZERO, |pace| pace.lock().take(rows, self.since.elapsed()))
+    /// The health check of a partition's way into an instance.
+    pub(crate) fn check(&self, partition: &PartitionId, instance: usize) -> String {
+        self.dbs[instance].check(&format!("partition {partition}"))
     }
 
-    pub(crate) fn pace_answered(&self, took: Duration) {
-        let Some(pace) = &self.pace else { return };
+    /// How long a writer waits before so many rows.
+    pub(crate) fn pace_wait(&self, instance: usize, rows: usize) -> Duration {
+        self.pace.get(instance).map_or(Duration::ZERO, |pace| pace.lock().take(rows, self.since.elapsed()))
+    }
+
+    pub(crate) fn pace_answered(&self, instance: usize, took: Duration) {
+        let Some(pace) = self.pace.get(instance) else { return };
         let mut pace = pace.lock();
         pace.answered(took, self.since.elapsed());
-        metrics::gauge!("lapwing_persist_pace_rows").set(pace.rate());
+        metrics::gauge!("lapwing_persist_pace_rows", "instance" => self.dbs[instance].name.to_string())
+            .set(pace.rate());
     }
 
     /// What keeps a partition from being read, or that it is read again. One health check for all of them.

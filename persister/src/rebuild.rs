@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use lapwing_links::nats::{Message, Nats, SubscriptionOptions};
-use lapwing_model::{Code, Kind, PartitionId, Position, Refusal, trace};
-use lapwing_persister_core::{shard, side::CURSOR_TOPIC};
+use lapwing_model::{Code, ConversationKey, Kind, PartitionId, Position, Refusal, trace};
+use lapwing_persister_core::{Placement, shard, side::CURSOR_TOPIC};
 use lapwing_proto::{
     Message as _,
     bus::{RebuildAsk, RebuildMember, RebuildPage, RebuildPlace, RebuildRow},
@@ -19,8 +19,11 @@ use crate::{
     db::{self, Borrowed},
     history::GROUP,
     persister::Persister,
+    places::moved_away,
     write,
 };
+
+mod merge;
 
 pub(crate) const SUBJECT: &str = "lw.p.rebuild";
 /// Beside history, which users wait for, a rebuild gets few connections.
@@ -81,13 +84,44 @@ async fn answer(persister: &Persister, request: &Message) {
 }
 
 async fn read(persister: &Persister, asked: &RebuildAsk) -> Result<RebuildPage, sqlx::Error> {
-    let mut borrowed = Borrowed::from(&persister.db.read, "read").await?;
-    let connection = borrowed.get()?;
-    connection.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY").await?;
-    let page = page(connection, asked).await?;
-    connection.execute("COMMIT").await?;
-    borrowed.give_back();
-    Ok(page)
+    let placement = persister.places.current();
+    if let Some(page) = spread(persister, &placement, asked, true).await? {
+        return Ok(page);
+    }
+    let placement = persister.look_up_places().await?;
+    spread(persister, &placement, asked, false).await?.ok_or(sqlx::Error::RowNotFound)
+}
+
+/// A page of all instances that have rows of the partition. None: it has been moved away from where it was thought to be.
+async fn spread(
+    persister: &Persister,
+    placement: &Placement,
+    asked: &RebuildAsk,
+    careful: bool,
+) -> Result<Option<RebuildPage>, sqlx::Error> {
+    let id: PartitionId = asked.partition.as_ref().map(Into::into).ok_or(sqlx::Error::RowNotFound)?;
+    let middle = asked.after.as_ref().filter(|place| !place.user.is_empty());
+    let only = middle.and_then(|place| {
+        placement.of(&ConversationKey::new(place.tenant.as_str(), place.conversation.as_str()))
+    });
+    let mut pages = Vec::new();
+    for instance in placement.read_from(&id) {
+        let mut borrowed = Borrowed::from(&persister.dbs[instance].read, "read").await?;
+        let connection = borrowed.get()?;
+        connection.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY").await?;
+        let moved = careful && placement.is_home(&id, instance) && moved_away(connection, &id).await?;
+        let position_only =
+            asked.position_only || only.as_ref().is_some_and(|place| place.instance != instance);
+        let here = RebuildAsk { position_only, ..asked.clone() };
+        let page = if moved { RebuildPage::default() } else { page(connection, &here).await? };
+        connection.execute("COMMIT").await?;
+        borrowed.give_back();
+        if moved {
+            return Ok(None);
+        }
+        pages.push((instance, page));
+    }
+    Ok(merge::pages(placement, pages))
 }
 
 async fn page(connection: &mut MySqlConnection, asked: &RebuildAsk) -> Result<RebuildPage, sqlx::Error> {

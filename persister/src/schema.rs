@@ -1,6 +1,6 @@
 //! Before anything is written: migrations, the schema contract (R-PST-6), the connection budget (R-PST-7).
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, bail};
 use lapwing_persister_core::{
@@ -20,32 +20,86 @@ use crate::{
 
 const LOCK: &str = "lapwing.schema";
 const RETRY: Duration = Duration::from_secs(1);
+/// An instance beside the authority is looked at, and its registration renewed.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+const LOOK_LIMIT: Duration = Duration::from_secs(2);
 
 /// Waits for MySQL, brings the schema up to date and checks it; waits again while the schema is not as it must be. An error
 /// means that this process must not start.
-pub(crate) async fn prepare(context: &Context, config: &Config, db: &Db) -> anyhow::Result<()> {
-    let health = &context.health;
-    health.require("mysql");
-    health.require("schema");
+pub(crate) async fn prepare(
+    context: &Context,
+    config: &Config,
+    db: &Db,
+    own_tables: &[String],
+) -> anyhow::Result<()> {
+    let (health, mysql, schema) = (&context.health, db.check("mysql"), db.check("schema"));
+    health.require(&mysql);
+    health.require(&schema);
     loop {
-        match migrate(config, context.node()).await {
+        match migrate(config, db, context.node(), own_tables).await {
             Ok(()) => break,
             Err(Problem::Fatal(error)) => return Err(error),
-            Err(Problem::Wait(error)) => health.set("mysql", Err(format!("{}: {error:#}", config.mysql_url))),
+            Err(Problem::Wait(error)) => health.set(&mysql, Err(format!("{}: {error:#}", db.url))),
         }
         tokio::time::sleep(RETRY).await;
     }
-    health.set("mysql", Ok(()));
+    health.set(&mysql, Ok(()));
     loop {
-        let found = db::within(config.mysql_timeout(), "schema", mismatches(db)).await;
+        let found = db::within(config.mysql_timeout(), "schema", mismatches(db, own_tables)).await;
         match found {
             Ok(wrong) if wrong.is_empty() => break,
-            Ok(wrong) => health.set("schema", Err(wrong.join("; "))),
-            Err(error) => health.set("schema", Err(format!("cannot be read: {error}"))),
+            Ok(wrong) => health.set(&schema, Err(wrong.join("; "))),
+            Err(error) => health.set(&schema, Err(format!("cannot be read: {error}"))),
         }
         tokio::time::sleep(RETRY).await;
     }
-    health.set("schema", Ok(()));
+    health.set(&schema, Ok(()));
+    db.prepared();
+    Ok(())
+}
+
+/// An instance beside the authority: one that is away at the start keeps this process un-ready, later it is only shown. Either
+/// way it holds up nothing but its own rows.
+pub(crate) async fn keep(
+    context: Context,
+    config: Arc<Config>,
+    db: Db,
+    own_tables: Vec<String>,
+) -> anyhow::Result<()> {
+    let stop = context.stopping();
+    tokio::select! {
+        () = stop.cancelled() => return Ok(()),
+        prepared = prepare(&context, &config, &db, &own_tables) => prepared?,
+    }
+    let (health, mysql) = (&context.health, db.check("mysql"));
+    loop {
+        let looking = async {
+            let mut borrowed = Borrowed::from(&db.control, "control").await?;
+            let state = watch_budget(borrowed.get()?, &config, context.node()).await?;
+            borrowed.give_back();
+            Ok(state)
+        };
+        match db::within(LOOK_LIMIT, "look at an instance", looking).await {
+            Ok(state) => {
+                health.show(&mysql, Ok(()));
+                health.set(&db.check("connections"), state);
+            }
+            Err(error) => health.show(&mysql, Err(format!("{}: {error}", db.url))),
+        }
+        tokio::select! {
+            () = stop.cancelled() => break,
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+    }
+    let leaving = async {
+        let mut borrowed = Borrowed::from(&db.control, "control").await?;
+        unregister(borrowed.get()?, context.node()).await?;
+        borrowed.give_back();
+        Ok(())
+    };
+    if let Err(error) = db::within(LOOK_LIMIT, "unregister", leaving).await {
+        tracing::warn!(instance = &*db.name, "not unregistered, it will expire: {error}");
+    }
     Ok(())
 }
 
@@ -61,8 +115,8 @@ impl From<sqlx::Error> for Problem {
 }
 
 /// One persister at a time: sqlx's own lock waits without limit in MySQL and not at all in MariaDB.
-async fn migrate(config: &Config, name: &str) -> Result<(), Problem> {
-    let options = db::connect_options(config).map_err(Problem::Fatal)?;
+async fn migrate(config: &Config, db: &Db, name: &str, own_tables: &[String]) -> Result<(), Problem> {
+    let options = db::connect_options(&db.url).map_err(Problem::Fatal)?;
     let connecting = tokio::time::timeout(Duration::from_secs(5), options.connect());
     let mut connection =
         connecting.await.map_err(|_| Problem::Wait(anyhow::anyhow!("no connection within 5 s")))??;
@@ -71,13 +125,18 @@ async fn migrate(config: &Config, name: &str) -> Result<(), Problem> {
     if got != Some(1) {
         return Err(Problem::Wait(anyhow::anyhow!("another process has held the lock {LOCK} for 60 s")));
     }
-    let result = under_lock(&mut connection, config, name).await;
+    let result = under_lock(&mut connection, config, name, own_tables).await;
     // The lock goes with the connection.
     let _ = connection.close().await;
     result
 }
 
-async fn under_lock(connection: &mut MySqlConnection, config: &Config, name: &str) -> Result<(), Problem> {
+async fn under_lock(
+    connection: &mut MySqlConnection,
+    config: &Config,
+    name: &str,
+    own_tables: &[String],
+) -> Result<(), Problem> {
     let mut migrator: Migrator = sqlx::migrate!("./migrations");
     // During a rolling upgrade an older process meets a newer schema.
     migrator.set_locking(false).set_ignore_missing(true);
@@ -99,6 +158,10 @@ async fn under_lock(connection: &mut MySqlConnection, config: &Config, name: &st
             return Err(Problem::Wait(error.into()));
         }
         Err(error) => return Err(Problem::Fatal(anyhow::Error::new(error).context("migrations"))),
+    }
+    for table in own_tables {
+        let statement = format!("CREATE TABLE IF NOT EXISTS {table} LIKE {}", shard::table(0));
+        connection.execute(sqlx::AssertSqlSafe(statement)).await?;
     }
     register(connection, config, name).await
 }
@@ -159,14 +222,14 @@ pub(crate) async fn watch_budget(
 }
 
 pub(crate) async fn unregister(connection: &mut MySqlConnection, name: &str) -> Result<(), sqlx::Error> {
-    for table in ["pool_registry", "persisters"] {
+    for table in ["pool_registry", "persisters", "placement_seen"] {
         let statement = sqlx::AssertSqlSafe(format!("DELETE FROM {table} WHERE name = ?"));
         sqlx::query(statement).bind(name.as_bytes()).execute(&mut *connection).await?;
     }
     Ok(())
 }
 
-async fn mismatches(db: &Db) -> Result<Vec<String>, sqlx::Error> {
+async fn mismatches(db: &Db, own_tables: &[String]) -> Result<Vec<String>, sqlx::Error> {
     let mut borrowed = Borrowed::from(&db.write, "write").await?;
     let connection = borrowed.get()?;
     let mode: String =
@@ -200,7 +263,7 @@ async fn mismatches(db: &Db) -> Result<Vec<String>, sqlx::Error> {
             None => keys.push((table, vec![column])),
         }
     }
-    let wrong = contract::compare(&found, &keys, shard::TABLES);
+    let wrong = contract::compare(&found, &keys, shard::TABLES, own_tables);
     Ok(wrong
         .into_iter()
         .chain(contract::check_sql_mode(&mode))

@@ -27,11 +27,22 @@ pub(crate) struct Marks {
     changed: Notify,
 }
 
+#[derive(Default)]
 struct State {
-    position: Position,
+    /// The instances that the partition is read from; nothing is told before all of them have been heard.
+    expected: Vec<usize>,
+    positions: HashMap<usize, Position>,
     changed: bool,
     /// Told for a while: a lost mark must not lose them.
     tombstones: VecDeque<(Instant, Tombstone)>,
+}
+
+impl State {
+    /// Everything below is in MySQL, on whichever instance.
+    fn position(&self) -> Option<Position> {
+        let known = self.expected.iter().map(|instance| self.positions.get(instance).copied());
+        known.collect::<Option<Vec<_>>>()?.into_iter().min_by_key(|at| at.offset)
+    }
 }
 
 const TOMBSTONES_TOLD: Duration = Duration::from_secs(10);
@@ -46,16 +57,26 @@ impl Marks {
         })
     }
 
-    /// Everything of the partition below the position is in MySQL.
-    pub(crate) fn reached(&self, partition: &PartitionId, position: Position, tombstones: Vec<Tombstone>) {
+    /// What counts as the partition's rows is on these instances.
+    pub(crate) fn expect(&self, partition: &PartitionId, instances: Vec<usize>) {
         let mut partitions = self.partitions.lock();
-        let state = partitions.entry(partition.clone()).or_insert_with(|| State {
-            position: Position::default(),
-            changed: false,
-            tombstones: VecDeque::new(),
-        });
-        state.changed |= state.position != position || !tombstones.is_empty();
-        state.position = position;
+        let state = partitions.entry(partition.clone()).or_default();
+        state.changed |= state.expected != instances;
+        state.expected = instances;
+    }
+
+    /// Everything of the partition below the position is on the instance. One that nobody reads from says nothing.
+    pub(crate) fn reached(
+        &self,
+        partition: &PartitionId,
+        instance: usize,
+        position: Position,
+        tombstones: Vec<Tombstone>,
+    ) {
+        let mut partitions = self.partitions.lock();
+        let Some(state) = partitions.get_mut(partition) else { return };
+        state.changed |=
+            state.positions.insert(instance, position) != Some(position) || !tombstones.is_empty();
         let now = Instant::now();
         state.tombstones.extend(tombstones.into_iter().map(|tombstone| (now, tombstone)));
         while state.tombstones.len() > TOMBSTONES_KEPT {
@@ -76,15 +97,19 @@ impl Marks {
     fn take(&self, all: bool) -> Vec<bus::Mark> {
         let mut partitions = self.partitions.lock();
         let due = partitions.iter_mut().filter(|(_, state)| all || state.changed);
-        due.map(|(partition, state)| {
+        due.filter_map(|(partition, state)| {
+            let position = state.position()?;
             state.changed = false;
-            state.tombstones.retain(|(since, _)| since.elapsed() < TOMBSTONES_TOLD);
-            bus::Mark {
+            // One behind the mark, since another instance is late, is told until the mark has passed it.
+            state.tombstones.retain(|(since, tombstone)| {
+                since.elapsed() < TOMBSTONES_TOLD || tombstone.offset >= position.offset
+            });
+            Some(bus::Mark {
                 partition: Some(partition.into()),
-                persisted: Some(state.position.into()),
+                persisted: Some(position.into()),
                 tombstones: state.tombstones.iter().map(|(_, tombstone)| tombstone.clone()).collect(),
                 persister: self.persister.clone(),
-            }
+            })
         })
         .collect()
     }
@@ -117,8 +142,9 @@ mod tests {
         let marks = Marks::new("p1");
         let partition = PartitionId::new("lapwing.p2p", 3);
         let at = |offset| Position { offset, epoch: 0, index: offset };
-        marks.reached(&partition, at(5), Vec::new());
-        marks.reached(&partition, at(9), vec![Tombstone { seq: 7, ..Tombstone::default() }]);
+        marks.expect(&partition, vec![0]);
+        marks.reached(&partition, 0, at(5), Vec::new());
+        marks.reached(&partition, 0, at(9), vec![Tombstone { seq: 7, ..Tombstone::default() }]);
         let told = marks.take(false);
         assert_eq!(told.len(), 1);
         assert_eq!(told[0].persisted.unwrap().offset, 9);
@@ -127,5 +153,23 @@ mod tests {
         assert_eq!(again[0].tombstones[0].seq, 7, "a lost mark loses no tombstone");
         marks.forget(&partition);
         assert!(marks.take(true).is_empty());
+    }
+
+    // R-PST-12: a receipt says that the row is there, so the slowest instance decides, and one not heard yet keeps it back.
+    #[test]
+    fn the_least_position_of_all_instances_is_told() {
+        let marks = Marks::new("p1");
+        let partition = PartitionId::new("lapwing.p2p", 3);
+        let at = |offset| Position { offset, epoch: 0, index: offset };
+        let told = || marks.take(false).first().and_then(|mark| mark.persisted).map(|at| at.offset);
+        marks.expect(&partition, vec![0, 1]);
+        marks.reached(&partition, 0, at(9), Vec::new());
+        assert_eq!(told(), None);
+        marks.reached(&partition, 1, at(4), Vec::new());
+        assert_eq!(told(), Some(4));
+        marks.reached(&partition, 2, at(1), Vec::new());
+        assert_eq!(told(), Some(4), "nobody reads there");
+        marks.expect(&partition, vec![0]);
+        assert_eq!(told(), Some(9));
     }
 }

@@ -14,7 +14,7 @@ use tracing::{Instrument as _, debug_span};
 
 use crate::{
     consume::Taken,
-    db,
+    db::{self, Db},
     partition::{End, Progress},
     persister::Persister,
 };
@@ -22,7 +22,7 @@ use crate::{
 mod sql;
 mod transaction;
 
-pub(crate) use sql::position;
+pub(crate) use sql::{position, stored};
 
 use sql::Dead;
 use transaction::{Outcome, Work};
@@ -30,8 +30,11 @@ use transaction::{Outcome, Work};
 /// Writes one partition for as long as this process holds its lease.
 pub(crate) struct Writer {
     pub(crate) persister: Arc<Persister>,
+    pub(crate) db: Db,
     pub(crate) partition: PartitionId,
     pub(crate) lease_epoch: i64,
+    /// The partition is being brought here: its rows may be here already.
+    pub(crate) again: bool,
     pub(crate) stored: Position,
     pub(crate) progress: Arc<Progress>,
     pub(crate) queue: Receiver<Taken>,
@@ -73,7 +76,7 @@ impl Writer {
                     flushed = Instant::now();
                 }
                 self.progress.reached(reached);
-                self.persister.marks.reached(&self.partition, reached, Vec::new());
+                self.persister.marks.reached(&self.partition, self.db.instance, reached, Vec::new());
                 continue;
             }
             if let Some(oldest_ms) = oldest_ms {
@@ -85,7 +88,7 @@ impl Writer {
             fail_point("write.after");
             flushed = Instant::now();
             self.progress.stored(reached);
-            self.persister.marks.reached(&self.partition, reached, tombstones);
+            self.persister.marks.reached(&self.partition, self.db.instance, reached, tombstones);
         }
     }
 
@@ -125,7 +128,7 @@ impl Writer {
     }
 
     async fn wait_for_pace(&self, rows: usize) -> Result<(), End> {
-        let wait = self.persister.pace_wait(rows);
+        let wait = self.persister.pace_wait(self.db.instance, rows);
         if wait.is_zero() {
             return Ok(());
         }

@@ -1,5 +1,7 @@
 //! From records of a log partition to rows: validity, and what to do with a record that nobody can parse.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use lapwing_model::{Position, Verdict, Void, bucket, record};
 use lapwing_proto::record::Record;
@@ -13,8 +15,16 @@ pub struct Row {
     /// The position behind this record, for a batch that is cut here.
     pub behind: Position,
     pub shard: u32,
+    /// Its tenant's own table; None: the one of its shard.
+    pub own_table: Option<Arc<str>>,
     pub record: Record,
     pub raw: Bytes,
+}
+
+impl Row {
+    pub fn table(&self) -> String {
+        self.own_table.as_deref().map_or_else(|| shard::table(self.shard), str::to_owned)
+    }
 }
 
 /// A record that nobody can parse.
@@ -108,6 +118,7 @@ impl LogReader {
             offset,
             behind: self.at,
             shard: shard::of_bucket(bucket),
+            own_table: None,
             record: read,
             raw: value.unwrap_or_default(),
         };

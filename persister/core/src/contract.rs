@@ -99,11 +99,18 @@ fn base(kind: &str) -> String {
     }
 }
 
-/// Compares every table of the contract with what was found; `keys` are the primary keys, (table, columns in order).
-pub fn compare(found: &[Column], keys: &[(String, Vec<String>)], shards: u32) -> Vec<Mismatch> {
+/// Compares every table of the contract with what was found; `keys` are the primary keys, (table, columns in order), `own` the
+/// tables of tenants that have one.
+pub fn compare(
+    found: &[Column],
+    keys: &[(String, Vec<String>)],
+    shards: u32,
+    own: &[String],
+) -> Vec<Mismatch> {
     let mut wrong = Vec::new();
     let messages_key: Columns = &[TENANT, CONVERSATION, ("seq", BIGINT)];
-    let tables = (0..shards).map(|shard| (crate::shard::table(shard), messages_key, MESSAGES));
+    let shards = (0..shards).map(crate::shard::table);
+    let tables = shards.chain(own.iter().cloned()).map(|table| (table, messages_key, MESSAGES));
     let others = OTHERS.iter().map(|(table, key, columns)| ((*table).to_owned(), *key, *columns));
     for (table, key, columns) in tables.chain(others) {
         for (column, kind) in columns {
@@ -186,17 +193,20 @@ mod tests {
     #[test]
     fn a_mismatch_names_table_column_found_and_expected() {
         let (mut columns, keys) = perfect();
-        assert_eq!(compare(&columns, &keys, 2), []);
+        assert_eq!(compare(&columns, &keys, 2, &[]), []);
         let seq = columns.iter_mut().find(|c| c.table == "messages_01" && c.column == "seq").unwrap();
         seq.kind = "int(11)".to_owned();
-        let wrong = compare(&columns, &keys, 2);
+        let wrong = compare(&columns, &keys, 2, &[]);
         assert_eq!(wrong.len(), 1);
         assert_eq!(
             wrong[0].to_string(),
             "table messages_01, column seq: found INT(11) NOT NULL, expected BIGINT NOT NULL"
         );
         columns.retain(|c| !(c.table == "members" && c.column == "to_seq"));
-        assert_eq!(compare(&columns, &keys, 2).len(), 2);
+        assert_eq!(compare(&columns, &keys, 2, &[]).len(), 2);
+        let own = ["messages_x_big".to_owned()];
+        let wrong = compare(&columns, &keys, 2, &own);
+        assert!(wrong.iter().any(|w| w.table == own[0] && w.found == "nothing"), "{wrong:?}");
     }
 
     #[test]
@@ -205,7 +215,7 @@ mod tests {
         columns.iter_mut().find(|c| c.column == "n").unwrap().kind = "bigint(20) unsigned".to_owned();
         columns.iter_mut().find(|c| c.column == "head").unwrap().nullable = true;
         keys.iter_mut().find(|(table, _)| table == "messages_00").unwrap().1.pop();
-        let wrong: Vec<_> = compare(&columns, &keys, 2).into_iter().map(|w| w.column).collect();
+        let wrong: Vec<_> = compare(&columns, &keys, 2, &[]).into_iter().map(|w| w.column).collect();
         assert_eq!(wrong.len(), 3, "{wrong:?}");
         assert!(wrong.contains(&"PRIMARY KEY".to_owned()));
     }

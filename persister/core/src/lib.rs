@@ -6,6 +6,7 @@ pub mod class;
 pub mod contract;
 pub mod lease;
 pub mod pace;
+pub mod placement;
 pub mod plan;
 pub mod shard;
 pub mod side;
@@ -14,5 +15,6 @@ pub mod window;
 
 pub use batch::{LogReader, Row, Stop, Unreadable};
 pub use class::Class;
+pub use placement::{Placed, Placement};
 pub use plan::Plan;
 pub use topic::{Item, Step, TopicReader};

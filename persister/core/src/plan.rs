@@ -44,7 +44,9 @@ pub struct Cursor {
 #[derive(Debug, Default)]
 pub struct Plan<'a> {
     /// By table; each sorted by primary key, so that transactions lock in one order.
-    pub messages: BTreeMap<u32, Vec<&'a Row>>,
+    pub messages: BTreeMap<String, Vec<&'a Row>>,
+    /// The rows may be there already, copied from another instance.
+    pub again: bool,
     pub conversations: Vec<(ConversationKey, Conversation)>,
     pub members: Vec<Membership>,
     pub cursors: Vec<Cursor>,
@@ -63,7 +65,7 @@ pub fn kind_number(conversation: &str) -> u8 {
 impl<'a> Plan<'a> {
     /// `items` in log order; the unreadable ones are not for a plan.
     pub fn of(items: impl IntoIterator<Item = &'a Item>) -> Self {
-        let mut messages: BTreeMap<u32, Vec<&'a Row>> = BTreeMap::new();
+        let mut messages: BTreeMap<String, Vec<&'a Row>> = BTreeMap::new();
         let mut conversations: BTreeMap<ConversationKey, Conversation> = BTreeMap::new();
         let mut members = Members::default();
         let mut cursors = CursorMaxima::default();
@@ -72,7 +74,7 @@ impl<'a> Plan<'a> {
             match item {
                 Item::Row(row) => {
                     let (record, key) = (&row.record, key_of(&row.record));
-                    messages.entry(row.shard).or_default().push(row);
+                    messages.entry(row.table()).or_default().push(row);
                     members.fold(&key, record);
                     conversations.entry(key).or_default().fold(record);
                     cursors.fold(record);
@@ -87,6 +89,7 @@ impl<'a> Plan<'a> {
         }
         Self {
             messages,
+            again: false,
             conversations: conversations.into_iter().collect(),
             members: members.0.into_values().collect(),
             cursors: cursors.take(),
@@ -211,7 +214,14 @@ mod tests {
             body: Some(body),
             ..Record::default()
         };
-        let row = Row { offset: seq, behind: Position::default(), shard: 3, record, raw: Bytes::new() };
+        let row = Row {
+            offset: seq,
+            behind: Position::default(),
+            shard: 3,
+            own_table: None,
+            record,
+            raw: Bytes::new(),
+        };
         Item::Row(Box::new(row))
     }
 
@@ -238,7 +248,7 @@ mod tests {
             plan.cursors.iter().map(|c| (&*c.user, &*c.conversation, c.read_seq, c.read_n)).collect();
         assert_eq!(cursors, [("x", "p2p.a", 1, 1), ("x", "p2p.b", 6, 6), ("y", "p2p.b", 5, 5)]);
         let order: Vec<_> =
-            plan.messages[&3].iter().map(|r| (&*r.record.conversation, r.record.seq)).collect();
+            plan.messages["messages_03"].iter().map(|r| (&*r.record.conversation, r.record.seq)).collect();
         assert_eq!(order, [("p2p.a", 1), ("p2p.b", 4), ("p2p.b", 5), ("p2p.b", 6), ("p2p.b", 7)]);
         assert!(plan.members.is_empty());
     }

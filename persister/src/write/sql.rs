@@ -46,8 +46,14 @@ const MESSAGE: [&str; 10] = [
     "record",
 ];
 
-async fn messages(connection: &mut MySqlConnection, shard: u32, rows: &[&Row]) -> Result<(), sqlx::Error> {
-    insert(connection, &shard::table(shard), &MESSAGE, "", rows, |query, row| {
+async fn messages(
+    connection: &mut MySqlConnection,
+    table: &str,
+    rows: &[&Row],
+    again: bool,
+) -> Result<(), sqlx::Error> {
+    let tail = if again { "ON DUPLICATE KEY UPDATE seq = VALUES(seq)" } else { "" };
+    insert(connection, table, &MESSAGE, tail, rows, |query, row| {
         let record = &row.record;
         query
             .bind(record.tenant.as_bytes())
@@ -73,8 +79,8 @@ pub(crate) async fn state(connection: &mut MySqlConnection, plan: &Plan<'_>) -> 
 }
 
 pub(crate) async fn plan(connection: &mut MySqlConnection, plan: &Plan<'_>) -> Result<(), sqlx::Error> {
-    for (shard, rows) in &plan.messages {
-        messages(connection, *shard, rows).await?;
+    for (table, rows) in &plan.messages {
+        messages(connection, table, rows, plan.again).await?;
     }
     state(connection, plan).await
 }
@@ -328,12 +334,22 @@ pub(crate) async fn position(
     connection: &mut MySqlConnection,
     partition: &PartitionId,
 ) -> Result<(Position, i64), sqlx::Error> {
-    let (offset, epoch, index, lease): (i64, i64, i64, i64) = sqlx::query_as(
+    stored(connection, partition).await?.ok_or(sqlx::Error::RowNotFound)
+}
+
+/// None: nothing of this partition has come to this instance.
+pub(crate) async fn stored(
+    connection: &mut MySqlConnection,
+    partition: &PartitionId,
+) -> Result<Option<(Position, i64)>, sqlx::Error> {
+    let found: Option<(i64, i64, i64, i64)> = sqlx::query_as(
         "SELECT next_offset, claim_epoch, last_index, lease_epoch FROM partition_offsets WHERE topic = ? AND `partition` = ?",
     )
     .bind(partition.topic.as_bytes())
     .bind(partition.partition)
-    .fetch_one(connection)
+    .fetch_optional(connection)
     .await?;
-    Ok((Position { offset: offset.max(0) as u64, epoch, index: index.max(0) as u64 }, lease))
+    Ok(found.map(|(offset, epoch, index, lease)| {
+        (Position { offset: offset.max(0) as u64, epoch, index: index.max(0) as u64 }, lease)
+    }))
 }

@@ -3,7 +3,7 @@
 use std::{sync::atomic::Ordering, time::Instant};
 
 use lapwing_model::Position;
-use lapwing_persister_core::{Class, Item, Plan, Row, Unreadable, class::backoff, shard};
+use lapwing_persister_core::{Class, Item, Plan, Row, Unreadable, class::backoff};
 use lapwing_proto::{Message as _, record::Record};
 use lapwing_runtime::{metrics as names, throttle::Throttle, time::now_ms};
 use sqlx::{AssertSqlSafe, Executor as _, MySqlConnection};
@@ -48,7 +48,7 @@ impl Writer {
         for attempt in 0.. {
             let since = Instant::now();
             let result = db::within(limit, "write", self.transaction(&work, to)).await;
-            self.persister.pace_answered(since.elapsed());
+            self.persister.pace_answered(self.db.instance, since.elapsed());
             let error = match result {
                 Ok(true) => return Ok(Outcome::Stored),
                 Ok(false) => None,
@@ -75,7 +75,7 @@ impl Writer {
     async fn wait_to_retry(&self, attempt: u32, error: &str) -> Result<(), End> {
         metrics::counter!(names::PERSIST_TOTAL, "result" => "retry").increment(1);
         if let Some(suppressed) = TROUBLE.pass() {
-            tracing::warn!(partition = %self.partition, attempt, suppressed, "MySQL: a write is tried again: {error}");
+            tracing::warn!(partition = %self.partition, instance = &*self.db.name, attempt, suppressed, "MySQL: a write is tried again: {error}");
         }
         tokio::select! {
             () = self.stop.cancelled() => Err(End::Stopped),
@@ -86,7 +86,7 @@ impl Writer {
     /// False: the fence did not match and everything was rolled back. Any error ends the whole transaction: after 1205 MySQL
     /// itself would go on with half of it.
     pub(super) async fn transaction(&self, work: &Work<'_>, to: Position) -> Result<bool, sqlx::Error> {
-        let mut borrowed = Borrowed::from(&self.persister.db.write, "write").await?;
+        let mut borrowed = Borrowed::from(&self.db.write, "write").await?;
         let connection = borrowed.get()?;
         let now = now_ms();
         let due = now.saturating_sub(self.time_marked.load(Ordering::Relaxed)) >= MINUTE_MS;
@@ -128,7 +128,10 @@ impl Writer {
     ) -> Result<bool, sqlx::Error> {
         connection.execute("START TRANSACTION").await?;
         match work {
-            Work::Items(items) => sql::plan(connection, &Plan::of(*items)).await?,
+            Work::Items(items) => {
+                let plan = Plan { again: self.again, ..Plan::of(*items) };
+                sql::plan(connection, &plan).await?;
+            }
             Work::Dead { item, dead, tombstone } => {
                 let row = match item {
                     Item::Row(row) => Some(&**row),
@@ -148,7 +151,7 @@ impl Writer {
     }
 
     async fn look(&self, to: Position) -> Result<Look, sqlx::Error> {
-        let mut borrowed = Borrowed::from(&self.persister.db.write, "write").await?;
+        let mut borrowed = Borrowed::from(&self.db.write, "write").await?;
         let (at, lease_epoch) = sql::position(borrowed.get()?, &self.partition).await?;
         borrowed.give_back();
         Ok(match at.offset {
@@ -172,8 +175,8 @@ impl Writer {
     }
 
     async fn read_record(&self, row: &Row) -> Result<Option<Vec<u8>>, sqlx::Error> {
-        let mut borrowed = Borrowed::from(&self.persister.db.write, "write").await?;
-        let table = shard::table(row.shard);
+        let mut borrowed = Borrowed::from(&self.db.write, "write").await?;
+        let table = row.table();
         let statement =
             format!("SELECT record FROM {table} WHERE tenant = ? AND conversation = ? AND seq = ?");
         let found = sqlx::query_scalar(AssertSqlSafe(statement))

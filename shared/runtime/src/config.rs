@@ -41,6 +41,15 @@ impl SecretUrl {
         &self.0
     }
 
+    /// Several: `one=redis://… two=redis://…`; or one address, whose instance gets the name.
+    pub fn named(&self, one: &str) -> Vec<(String, Self)> {
+        let split = |text: &str| match text.split_once('=') {
+            Some((name, url)) if !name.contains("://") => (name.to_owned(), Self::new(url)),
+            _ => (one.to_owned(), Self::new(text)),
+        };
+        self.0.split_whitespace().map(split).collect()
+    }
+
     /// The address without user and password, and these two decoded: for clients that log or ignore what stands in the address.
     pub fn split(&self) -> (String, Option<(String, Secret)>) {
         let Some((scheme, rest)) = self.0.split_once("://") else { return (self.0.clone(), None) };

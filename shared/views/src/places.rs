@@ -104,7 +104,7 @@ impl Places {
         tasks: &Tasks,
         health: &Health,
     ) -> anyhow::Result<Self> {
-        let named = named(&settings.redis_url);
+        let named = settings.redis_url.named("redis");
         let ranges = |key: &str, text: &Option<String>, size: u32| -> anyhow::Result<RangeMap<usize>> {
             let Some(text) = text.as_deref().filter(|text| !text.is_empty()) else {
                 if named.len() != 1 {
@@ -223,15 +223,6 @@ impl Places {
 
 fn bad<T>(text: String) -> anyhow::Result<T> {
     Err(BadConfig(text).into())
-}
-
-/// `one=redis://… two=redis://…`, or one address, whose instance is called `redis`.
-fn named(urls: &SecretUrl) -> Vec<(String, SecretUrl)> {
-    let split = |text: &str| match text.split_once('=') {
-        Some((name, url)) if !name.contains("://") => (name.to_owned(), SecretUrl::new(url)),
-        _ => ("redis".to_owned(), SecretUrl::new(text)),
-    };
-    urls.expose().split_whitespace().map(split).collect()
 }
 
 #[cfg(test)]

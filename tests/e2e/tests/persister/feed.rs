@@ -49,7 +49,11 @@ impl Feed {
 
     /// A new owner of the partition that this conversation lives in.
     pub(crate) async fn claim(&self, conversation: &str) -> Owner {
-        let key = ConversationKey::new(TENANT, conversation);
+        self.claim_of(TENANT, conversation).await
+    }
+
+    pub(crate) async fn claim_of(&self, tenant: &str, conversation: &str) -> Owner {
+        let key = ConversationKey::new(tenant, conversation);
         let at = PartitionId::of(&key, 8).unwrap();
         let body = Body::Claim(Claim { nonce: 7, router: "r1".into() });
         let epoch = self.record(&at, &Record { body: Some(body), ..Record::default() }).await;

@@ -6,6 +6,7 @@ mod faults;
 mod feed;
 mod history;
 mod load;
+mod placement;
 mod rows;
 mod start;
 mod world;

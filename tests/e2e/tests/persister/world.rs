@@ -10,7 +10,9 @@ use lapwing_proto::{
 use lapwing_servers::{
     Infra, InfraOptions,
     cluster::{Cluster, Options},
-    http,
+    http, install,
+    mariadb::MariaDb,
+    ports,
 };
 use sqlx::{AssertSqlSafe, MySqlPool, mysql::MySqlPoolOptions};
 use tokio::sync::{Mutex, MutexGuard};
@@ -20,7 +22,15 @@ use crate::feed::{Feed, TENANT, text_of};
 /// One set of servers at a time: times are measured here.
 static ONE: Mutex<()> = Mutex::const_new(());
 
+/// A second instance.
+pub(crate) struct Second {
+    pub(crate) server: MariaDb,
+    pub(crate) sql: MySqlPool,
+}
+
 pub(crate) struct World {
+    /// Before the cluster, in whose folder it is.
+    pub(crate) two: Option<Second>,
     pub(crate) cluster: Cluster,
     pub(crate) feed: Feed,
     pub(crate) sql: MySqlPool,
@@ -39,12 +49,32 @@ impl World {
     pub(crate) async fn prepare(persisters: usize, env: &[(&str, &str)]) -> Self {
         let one = ONE.lock().await;
         let infra = Infra::start(InfraOptions::default()).await.unwrap();
+        Self::with(one, infra, None, persisters, env).await
+    }
+
+    /// The same with two instances of MySQL, `one` and `two`.
+    pub(crate) async fn prepare_two(persisters: usize, env: &[(&str, &str)]) -> Self {
+        let one = ONE.lock().await;
+        let infra = Infra::start(InfraOptions::default()).await.unwrap();
+        let tools = install::ensure().await.unwrap();
+        let folder = infra.folder().join("mariadb-two");
+        let server = MariaDb::prepare(&tools, &folder, ports::any().unwrap(), false).unwrap();
+        server.start().await.unwrap();
+        let urls = format!("one={} two={}", infra.mariadb().url(), server.url());
+        let env: Vec<_> = [("LAPWING_MYSQL_URL", urls.as_str())].iter().chain(env).copied().collect();
+        let sql = looking_at(&server.url());
+        Self::with(one, infra, Some(Second { server, sql }), persisters, &env).await
+    }
+
+    async fn with(
+        one: MutexGuard<'static, ()>,
+        infra: Infra,
+        two: Option<Second>,
+        persisters: usize,
+        env: &[(&str, &str)],
+    ) -> Self {
         let feed = Feed::new(&infra.kafka().brokers());
-        let sql = MySqlPoolOptions::new()
-            .max_connections(2)
-            .acquire_timeout(Duration::from_secs(2))
-            .connect_lazy(&infra.mariadb().url())
-            .unwrap();
+        let sql = looking_at(&infra.mariadb().url());
         let nats = async_nats::ConnectOptions::new()
             .user_and_password("lapwing".to_owned(), infra.nats().password().to_owned())
             .connect(infra.nats().address())
@@ -58,7 +88,7 @@ impl World {
             ..Options::default()
         };
         let cluster = Cluster::with_infra(infra, &options).unwrap();
-        Self { cluster, feed, sql, nats, _one: one }
+        Self { two, cluster, feed, sql, nats, _one: one }
     }
 
     pub(crate) async fn count(&self, from: &str) -> i64 {
@@ -161,6 +191,11 @@ impl World {
             Err(error) => (0, error.to_string()),
         }
     }
+}
+
+fn looking_at(url: &str) -> MySqlPool {
+    let options = MySqlPoolOptions::new().max_connections(2).acquire_timeout(Duration::from_secs(2));
+    options.connect_lazy(url).unwrap()
 }
 
 /// Polls until a condition holds; answers how long it took.
