@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    gates::{Gate, Verdict},
+    gates::{Gate, REFUSED, Verdict},
     ledger::Ledger,
     options::{Common, Options},
     run::{Plan, Run, prepare},
@@ -29,6 +29,8 @@ pub struct Shape {
     pub seconds: u32,
     /// Messages of each user; None: until the script has played.
     pub messages: Option<u32>,
+    /// MySQL is made to refuse connections, so the gate on that says nothing.
+    pub refused: bool,
     /// A message of each user before the clock.
     pub warm: bool,
 }
@@ -43,6 +45,7 @@ impl Default for Shape {
             waves: 1,
             seconds: 180,
             messages: None,
+            refused: false,
             warm: true,
         }
     }
@@ -177,7 +180,7 @@ where
         played
     };
     let judged = run.judge(send, &|_, _| None).await?;
-    Ok(told(judged))
+    Ok(told(judged, shape.refused))
 }
 
 /// Each user's warm-up message and then its own sends, in order.
@@ -210,7 +213,7 @@ fn common(state: &Path, out: &Path) -> anyhow::Result<Common> {
     Ok(common)
 }
 
-fn told(judged: crate::run::Judged) -> Judged {
+fn told(judged: crate::run::Judged, refused: bool) -> Judged {
     let f = &judged.figures;
     let gate = |gate: &Gate| Judgement {
         name: gate.name.to_owned(),
@@ -220,7 +223,7 @@ fn told(judged: crate::run::Judged) -> Judged {
     };
     let silent = f.errors.iter().filter(|(name, _)| name.parse::<u32>().is_err());
     Judged {
-        gates: judged.gates.iter().map(gate).collect(),
+        gates: judged.gates.iter().filter(|gate| !refused || gate.name != REFUSED).map(gate).collect(),
         accepted: f.tally.acked,
         rejected: f.tally.rejected,
         unknown: f.tally.unknown + f.tally.in_flight + f.tally.not_sent,

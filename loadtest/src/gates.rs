@@ -21,6 +21,9 @@ pub(crate) struct Gate {
     pub(crate) verdict: Verdict,
 }
 
+/// Of the whole server, by its own count.
+pub(crate) const REFUSED: &str = "MySQL errors 1040";
+
 struct Gates(Vec<Gate>);
 
 impl Gates {
@@ -184,8 +187,8 @@ fn services(f: &Figures, fault: bool, g: &mut Gates) {
     g.zero(fault, "R-LT-8", "peer rejected", s.peer_rejected);
     g.zero(fault, "R-LT-8", "queue drops, also at the close of all clients", s.queue_drops);
     match f.errors_1040 {
-        Some(errors) => g.zero(false, "R-LT-8", "MySQL errors 1040", errors),
-        None => g.judge_unless(true, "R-LT-8", "MySQL errors 1040", "not read".to_owned(), "0", true),
+        Some(errors) => g.zero(false, "R-LT-8", REFUSED, errors),
+        None => g.judge_unless(true, "R-LT-8", REFUSED, "not read".to_owned(), "0", true),
     }
 }
 

@@ -11,6 +11,7 @@ use lapwing_runtime::SecretUrl;
 use lapwing_views::{Applied, Expect, Piece, Section, Views};
 
 use crate::{
+    records,
     report::Report,
     sample::{median, thousands},
     servers::{self, Needs},
@@ -18,7 +19,6 @@ use crate::{
 
 mod baselines;
 mod product;
-mod records;
 
 const PARTITIONS: u32 = 8;
 /// Of the baselines.

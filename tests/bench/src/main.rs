@@ -7,6 +7,8 @@ mod feed;
 mod kafka;
 mod machine;
 mod memory;
+mod persist;
+mod records;
 mod report;
 mod sample;
 mod servers;
@@ -39,6 +41,8 @@ enum Command {
     Kafka(kafka::Arguments),
     /// Bytes of a conversation in a router's memory, idle and active
     Memory(memory::Arguments),
+    /// Rows a second from a full topic into MySQL, against a plain loop of inserts
+    Persist(persist::Arguments),
     /// A router with its feeder, as `commit` starts it
     #[command(hide = true)]
     Feed,
@@ -65,6 +69,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
             Command::Commit(arguments) => commit::run(arguments).await,
             Command::Kafka(arguments) => kafka::run(arguments).await,
             Command::Memory(arguments) => memory::run(arguments).await,
+            Command::Persist(arguments) => persist::run(arguments).await,
             Command::Feed => unreachable!("it has a runtime of its own"),
         }
     });

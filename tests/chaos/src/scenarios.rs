@@ -4,6 +4,7 @@ mod deploy;
 mod gateway;
 mod kafka;
 mod links;
+mod mysql;
 mod nats;
 mod pauses;
 mod persister;
@@ -44,7 +45,7 @@ impl Scenario {
 
 /// In the order in which `all` plays them.
 pub fn all() -> Vec<&'static Scenario> {
-    let families: [&'static [Scenario]; 12] = [
+    let families: [&'static [Scenario]; 13] = [
         &tour::SCENARIOS,
         &router::SCENARIOS,
         &receipts::SCENARIOS,
@@ -53,6 +54,7 @@ pub fn all() -> Vec<&'static Scenario> {
         &nats::SCENARIOS,
         &gateway::SCENARIOS,
         &persister::SCENARIOS,
+        &mysql::SCENARIOS,
         &deploy::SCENARIOS,
         &links::SCENARIOS,
         &pauses::SCENARIOS,

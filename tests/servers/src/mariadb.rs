@@ -15,6 +15,7 @@ use crate::secrets;
 pub const DATABASE: &str = "lapwing";
 pub const USER: &str = "lapwing";
 pub const READER: &str = "lapwing_ro";
+const ADMIN: &str = "lapwing_admin";
 
 #[derive(Debug)]
 pub struct MariaDb {
@@ -23,12 +24,14 @@ pub struct MariaDb {
     socket: PathBuf,
     password: String,
     reader_password: String,
+    admin_password: String,
 }
 
 impl MariaDb {
     pub fn prepare(tools: &Tools, folder: &Path, port: Port, detached: bool) -> Result<Self> {
         let (_, password) = secrets::kept(folder, "password")?;
         let (_, reader_password) = secrets::kept(folder, "reader_password")?;
+        let (_, admin_password) = secrets::kept(folder, "admin_password")?;
         let data = folder.join("data");
         if !data.join("mysql").exists() {
             // Making the system tables takes seconds, so it is done once and copied.
@@ -36,7 +39,7 @@ impl MariaDb {
                 .context("mariadb: cannot copy the new data folder")?;
         }
         let init = folder.join("init.sql");
-        secrets::write_private(&init, &accounts(&password, &reader_password))?;
+        secrets::write_private(&init, &accounts(&password, &reader_password, &admin_password))?;
         let socket = paths::socket_path(folder, "mariadb.sock")?;
         let spec = Spec {
             name: "mariadb".to_owned(),
@@ -49,7 +52,7 @@ impl MariaDb {
         };
         let ready = Ready::MySql { address: port.address() };
         let server = Managed::new(spec, ready, Duration::from_secs(60), Duration::from_secs(20));
-        Ok(Self { server, port, socket, password, reader_password })
+        Ok(Self { server, port, socket, password, reader_password, admin_password })
     }
 
     pub fn address(&self) -> String {
@@ -72,6 +75,11 @@ impl MariaDb {
     /// The same server by way of another address.
     pub fn url_at(&self, address: &str) -> String {
         format!("mysql://{USER}:{}@{address}/{DATABASE}", self.password)
+    }
+
+    /// May do everything: for faults on purpose.
+    pub fn admin_url(&self) -> String {
+        format!("mysql://{ADMIN}:{}@{}/{DATABASE}", self.admin_password, self.address())
     }
 
     /// Can only SELECT: for the load test's check, outside the services.
@@ -135,14 +143,16 @@ fn arguments(data: &Path, init: &Path, socket: &Path, port: u16) -> Vec<String> 
 }
 
 /// Run at each start, so the accounts always match the password files.
-fn accounts(password: &str, reader_password: &str) -> String {
+fn accounts(password: &str, reader_password: &str, admin_password: &str) -> String {
     let mut sql = format!("CREATE DATABASE IF NOT EXISTS {DATABASE};\n");
     for host in ["127.0.0.1", "localhost"] {
         sql.push_str(&format!(
             "CREATE OR REPLACE USER '{USER}'@'{host}' IDENTIFIED BY '{password}';\n\
              GRANT ALL PRIVILEGES ON {DATABASE}.* TO '{USER}'@'{host}';\n\
              CREATE OR REPLACE USER '{READER}'@'{host}' IDENTIFIED BY '{reader_password}';\n\
-             GRANT SELECT ON {DATABASE}.* TO '{READER}'@'{host}';\n"
+             GRANT SELECT ON {DATABASE}.* TO '{READER}'@'{host}';\n\
+             CREATE OR REPLACE USER '{ADMIN}'@'{host}' IDENTIFIED BY '{admin_password}';\n\
+             GRANT ALL PRIVILEGES ON *.* TO '{ADMIN}'@'{host}';\n"
         ));
     }
     sql

@@ -11,7 +11,8 @@ use lapwing_model::{
 use lapwing_views::Views;
 use redis::{Cmd, FromRedisValue, Value, aio::MultiplexedConnection};
 
-use super::{IN_FLIGHT, all_applied, call, records::Placed, section};
+use super::{IN_FLIGHT, all_applied, call, section};
+use crate::records::Placed;
 
 /// (a) The same script, the same changes, each record in a call of its own; one call a partition on its way, since each expects
 /// the position of the one before it.

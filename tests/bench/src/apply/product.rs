@@ -7,7 +7,8 @@ use lapwing_model::{PartitionId, Position, view::FAMILIES};
 use lapwing_router_core::view::ViewCursor;
 use lapwing_views::{Applied, BATCH_BYTES, BATCH_RECORDS, Views};
 
-use super::{call, records::Placed, section};
+use super::{call, section};
+use crate::records::Placed;
 
 /// As the router's apply stage has it.
 const CALL_SECTIONS: usize = 48;

@@ -23,12 +23,12 @@ pub(crate) struct Shape {
     pub(crate) partitions: u32,
 }
 
-struct Conversation {
-    key: ConversationKey,
-    id: PartitionId,
-    bucket: u32,
-    users: [String; 2],
-    seq: u64,
+pub(crate) struct Conversation {
+    pub(crate) key: ConversationKey,
+    pub(crate) id: PartitionId,
+    pub(crate) bucket: u32,
+    pub(crate) users: [String; 2],
+    pub(crate) seq: u64,
 }
 
 /// In log order; the conversations take turns in no regular order.
@@ -75,7 +75,7 @@ pub(crate) fn heads(records: &[Placed]) -> Vec<(String, u64)> {
     heads.into_iter().collect()
 }
 
-fn conversation(tenant: &str, number: usize, partitions: u32) -> Conversation {
+pub(crate) fn conversation(tenant: &str, number: usize, partitions: u32) -> Conversation {
     let users = [format!("user{number:04}a"), format!("user{number:04}b")];
     let key = ConversationKey::new(tenant, kind::p2p_id(tenant, &users[0], &users[1]));
     let bucket = lapwing_model::bucket::bucket_of(&key).unwrap_or_default();
@@ -84,7 +84,7 @@ fn conversation(tenant: &str, number: usize, partitions: u32) -> Conversation {
     Conversation { key, id, bucket, users, seq: 0 }
 }
 
-fn record(of: &Conversation, number: usize, body: usize, index: u64, now: u64) -> Record {
+pub(crate) fn record(of: &Conversation, number: usize, body: usize, index: u64, now: u64) -> Record {
     let text = format!("{number:010} {}", "lorem ipsum dolor sit amet ".repeat(body / 27 + 1));
     let content = client::Content {
         body: Some(client::content::Body::Text(text[..body.min(text.len())].to_owned())),
