@@ -1,5 +1,8 @@
 //! Where the cluster is: given, from the environment, or from the state file of `./dev up`.
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, ensure};
 use lapwing_client::http::Api;
@@ -16,6 +19,9 @@ pub(crate) struct Given {
     /// Admin address of a router (http://host:port); repeatable.
     #[arg(long, env = "LAPWING_ROUTER_ADMIN", value_delimiter = ',', global = true)]
     router_admin: Vec<String>,
+    /// Admin address of a persister (http://host:port); repeatable.
+    #[arg(long, env = "LAPWING_PERSISTER_ADMIN", value_delimiter = ',', global = true)]
+    persister_admin: Vec<String>,
     /// File with the operator key.
     #[arg(long, env = "LAPWING_OPERATOR_KEY_FILE", global = true)]
     operator_key_file: Option<PathBuf>,
@@ -30,9 +36,11 @@ struct State {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct Endpoints {
     gateways: Vec<Gateway>,
     routers: Vec<Router>,
+    persisters: Vec<Router>,
     operator_key_file: Option<PathBuf>,
 }
 
@@ -51,6 +59,7 @@ pub(crate) struct Config {
     gateway_api: Option<String>,
     pub(crate) client_urls: Vec<String>,
     router_admins: Vec<String>,
+    persister_admins: Vec<String>,
     operator_key: String,
 }
 
@@ -76,6 +85,10 @@ impl Config {
                 given.router_admin,
                 ends.routers.iter().map(|r| http(&r.admin_address)).collect(),
             ),
+            persister_admins: or(
+                given.persister_admin,
+                ends.persisters.iter().map(|p| http(&p.admin_address)).collect(),
+            ),
             operator_key: key.trim().to_owned(),
         })
     }
@@ -89,12 +102,22 @@ impl Config {
     /// The admin API of each router.
     pub(crate) fn routers(&self) -> anyhow::Result<Vec<Api>> {
         ensure!(!self.router_admins.is_empty(), "no router: give --router-admin");
+        Ok(self.apis(&self.router_admins, Duration::from_secs(5)))
+    }
+
+    /// The admin API of each persister; what it does may take half a minute.
+    pub(crate) fn persisters(&self) -> anyhow::Result<Vec<Api>> {
+        ensure!(!self.persister_admins.is_empty(), "no persister: give --persister-admin");
+        Ok(self.apis(&self.persister_admins, Duration::from_secs(35)))
+    }
+
+    fn apis(&self, bases: &[String], timeout: Duration) -> Vec<Api> {
         let api = |base: &String| {
             let mut api = Api::new(base.clone(), Some(self.operator_key.clone()));
-            api.timeout = std::time::Duration::from_secs(5);
+            api.timeout = timeout;
             api
         };
-        Ok(self.router_admins.iter().map(api).collect())
+        bases.iter().map(api).collect()
     }
 }
 
@@ -121,6 +144,7 @@ mod tests {
             gateway_api: None,
             client_url: vec![],
             router_admin: vec![],
+            persister_admin: vec![],
             operator_key_file: None,
             state: None,
         }
@@ -135,6 +159,7 @@ mod tests {
         let text = serde_json::json!({ "profile": "default", "endpoints": {
             "gateways": [{ "node": "g1", "client_url": "ws://g:1", "api_address": "g:2" }],
             "routers": [{ "node": "r1", "admin_address": "r:3" }],
+            "persisters": [{ "node": "p1", "admin_address": "p:4" }],
             "operator_key_file": key,
         }});
         std::fs::write(&state, text.to_string()).unwrap();
@@ -145,6 +170,7 @@ mod tests {
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(config.operator().unwrap().base(), "http://g:2");
         assert_eq!(config.routers().unwrap()[0].base(), "http://other:9");
+        assert_eq!(config.persisters().unwrap()[0].base(), "http://p:4");
         assert_eq!((config.client_urls[0].as_str(), config.operator_key.as_str()), ("ws://g:1", "secret"));
     }
 

@@ -4,6 +4,7 @@
 mod config;
 mod move_range;
 mod partitions;
+mod placement;
 mod probe;
 mod table;
 mod tenants;
@@ -29,8 +30,10 @@ enum Command {
     Partitions,
     /// Sends one message and shows each state that it passes: accepted, dispatched, delivered, row, history.
     Probe,
-    /// Brings the Redis views of a range of buckets to another instance while messages flow.
+    /// Brings the Redis views, or the MySQL rows, of a range of buckets to another instance while messages flow.
     MoveRange(move_range::Range),
+    /// Where each partition's rows are in MySQL, how far a move has come, and which tenants have a place of their own.
+    Placement,
     /// Tenants, their keys, and switching them off and on.
     Tenants {
         #[command(subcommand)]
@@ -58,6 +61,7 @@ async fn run(options: Options) -> anyhow::Result<bool> {
     match options.command {
         Command::Partitions => partitions::show(&config).await,
         Command::MoveRange(range) => move_range::run(&config, range).await,
+        Command::Placement => placement::show(&config).await,
         Command::Probe => probe::run(&config).await,
         Command::Tenants { action } => tenants::run(&config, action).await.map(|()| true),
     }

@@ -10,31 +10,35 @@ use serde_json::Value;
 use crate::{
     config::Config,
     partitions::{cell, gather},
+    placement,
 };
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Range {
     /// Which views
-    #[arg(long, value_parser = ["redis"], default_value = "redis")]
+    #[arg(long, value_parser = ["redis", "mysql"], default_value = "redis")]
     view: String,
 
     /// First and last commit bucket, e.g. 0-63: whole partitions
     #[arg(long)]
-    buckets: String,
+    pub(crate) buckets: String,
 
-    /// The name of the instance, as in LAPWING_REDIS_URL of the services
+    /// The name of the instance, as in LAPWING_REDIS_URL or LAPWING_MYSQL_URL of the services
     #[arg(long)]
-    to: String,
+    pub(crate) to: String,
 
     /// How long to wait for it, in seconds; the owners go on beyond it
     #[arg(long, default_value_t = 600)]
-    seconds: u64,
+    pub(crate) seconds: u64,
 }
 
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// True: all partitions of the range are there. An owner that dies on the way leaves its part where it was, so it is asked again.
 pub(crate) async fn run(config: &Config, range: Range) -> anyhow::Result<bool> {
+    if range.view == "mysql" {
+        return placement::move_range(config, &range).await;
+    }
     let routers = config.routers()?;
     let path = format!("/admin/move-range?view={}&buckets={}&to={}", range.view, range.buckets, range.to);
     let end = Instant::now() + Duration::from_secs(range.seconds);
@@ -72,6 +76,6 @@ pub(crate) async fn run(config: &Config, range: Range) -> anyhow::Result<bool> {
     }
 }
 
-fn place(row: &Value) -> (String, u64) {
+pub(crate) fn place(row: &Value) -> (String, u64) {
     (cell(row, "topic"), row["partition"].as_u64().unwrap_or(0))
 }

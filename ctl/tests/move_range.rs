@@ -1,4 +1,5 @@
-//! `lapwing move-range` while people write: 2 → 4 Redis instances, and back with an owner killed in the middle.
+//! `lapwing move-range` while people write: 2 → 4 Redis instances, and back with an owner killed in the middle; and to another MySQL
+//! instance, with a holder killed in the middle.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -16,7 +17,9 @@ use std::{
 };
 
 use lapwing_client::{Client, Message, Options as ClientOptions, RetryPolicy, Update, Updates, proto};
-use lapwing_servers::{Cluster, Infra, InfraOptions, Options, install, ports, redis::Redis};
+use lapwing_servers::{
+    Cluster, Infra, InfraOptions, Options, install, mariadb::MariaDb, ports, redis::Redis,
+};
 use serde_json::json;
 
 const GROUPS: usize = 16;
@@ -57,6 +60,17 @@ async fn start() -> Instances {
     let cluster = Cluster::with_infra(infra, &options).unwrap();
     cluster.start_services().await.unwrap();
     Instances { more, cluster }
+}
+
+async fn groups(cluster: &Cluster) -> (String, Arc<Vec<String>>) {
+    let key = cluster.tenant(TENANT).await.unwrap();
+    let mut groups = Vec::new();
+    for i in 0..GROUPS {
+        let body = json!({ "name": format!("g{i}"), "members": ["alice", "bob"] });
+        let made = cluster.api_post(&key, "/v1/groups", body).await.unwrap();
+        groups.push(made["conversation"].as_str().unwrap().to_owned());
+    }
+    (key, Arc::new(groups))
 }
 
 async fn connect(cluster: &Cluster, key: &str, user: &str) -> (Client, Updates) {
@@ -128,14 +142,7 @@ async fn ranges_move_while_people_write() {
     let Instances { more, cluster } = start().await;
     let state = cluster.infra().folder().join("state.json");
     cluster.state().save(&state).unwrap();
-    let key = cluster.tenant(TENANT).await.unwrap();
-    let mut groups = Vec::new();
-    for i in 0..GROUPS {
-        let body = json!({ "name": format!("g{i}"), "members": ["alice", "bob"] });
-        let made = cluster.api_post(&key, "/v1/groups", body).await.unwrap();
-        groups.push(made["conversation"].as_str().unwrap().to_owned());
-    }
-    let groups = Arc::new(groups);
+    let (key, groups) = groups(&cluster).await;
     let (alice, to_alice) = connect(&cluster, &key, "alice").await;
     let (bob, to_bob) = connect(&cluster, &key, "bob").await;
     let got = [to_alice, to_bob].map(|updates| read(updates, groups.clone()));
@@ -185,6 +192,80 @@ async fn ranges_move_while_people_write() {
 
 /// History has each message once, in order.
 async fn whole(client: &Client, group: &str, sent: u64) {
+    let texts = texts(client, group).await;
+    texts
+}
+
+/// One has everything, two is there and empty; a short hot window, so that history comes from MySQL.
+async fn start_two_databases() -> (MariaDb, Cluster) {
+    let infra = Infra::start(InfraOptions::default()).await.unwrap();
+    let tools = install::ensure().await.unwrap();
+    let folder = infra.folder().join("mariadb-two");
+    let two = MariaDb::prepare(&tools, &folder, ports::any().unwrap(), false).unwrap();
+    two.start().await.unwrap();
+    let urls = format!("one={} two={}", infra.mariadb().url(), two.url());
+    let env = [("LAPWING_MYSQL_URL", urls.as_str()), ("LAPWING_HOT_EVENTS", "10")];
+    let env = env.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
+    let options = Options { gateways: 1, env, profile: "bench".to_owned(), ..Options::default() };
+    let cluster = Cluster::with_infra(infra, &options).unwrap();
+    cluster.start_services().await.unwrap();
+    (two, cluster)
+}
+
+// R-PST-12, R-SEQ-3, I6
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_move_to_another_mysql_while_people_write_and_read_history() {
+    let (_two, cluster) = start_two_databases().await;
+    let state = cluster.infra().folder().join("state.json");
+    cluster.state().save(&state).unwrap();
+    let (key, groups) = groups(&cluster).await;
+    let (alice, to_alice) = connect(&cluster, &key, "alice").await;
+    let (bob, to_bob) = connect(&cluster, &key, "bob").await;
+    let _got = [to_alice, to_bob].map(|updates| read(updates, groups.clone()));
+    let stop = Arc::new(AtomicBool::new(false));
+    let writing = tokio::spawn(write(alice, groups.clone(), stop.clone()));
+    tokio::time::sleep(Duration::from_secs(3)).await;
+
+    let command = ["move-range", "--view", "mysql", "--buckets", "0-255", "--to", "two", "--seconds", "90"];
+    let moving = async {
+        let (ok, text) = lapwing(&state, &command).await;
+        stop.store(true, Ordering::Relaxed);
+        assert!(ok && text.contains("24 of 24 partitions are on two"), "{text}");
+    };
+    let kill = async {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        cluster.persister(0).kill9().await;
+        cluster.persister(0).spawn().unwrap();
+    };
+    let reading = async {
+        let mut scans = 0;
+        while !stop.load(Ordering::Relaxed) {
+            let group = &groups[scans % GROUPS];
+            let texts = texts(&bob, group).await;
+            assert_eq!(
+                texts,
+                (0..texts.len()).map(|number| number.to_string()).collect::<Vec<_>>(),
+                "{group}"
+            );
+            scans += 1;
+        }
+        scans
+    };
+    let ((), (), scans) = tokio::join!(moving, kill, reading);
+    let (_alice, sent) = writing.await.unwrap();
+    println!("{sent:?} messages to each of {GROUPS} groups, {scans} histories read meanwhile");
+    for (group, sent) in groups.iter().zip(&sent) {
+        whole(&bob, group, *sent).await;
+    }
+    let (ok, text) = lapwing(&state, &["placement"]).await;
+    assert!(ok && text.contains("24 partitions, 0 on their way") && !text.contains(" one "), "{text}");
+    let (ok, text) =
+        lapwing(&state, &["move-range", "--view", "mysql", "--buckets", "1-64", "--to", "one"]).await;
+    assert!(!ok && text.contains("whole partitions"), "{text}");
+}
+
+/// All of a conversation's history, without a hole.
+async fn texts(client: &Client, group: &str) -> Vec<String> {
     let (mut after, mut texts) = (0, Vec::new());
     loop {
         let request = proto::HistoryRequest {

@@ -13,12 +13,15 @@ use crate::{
     persister::Persister,
 };
 
+mod placement;
+
 pub(crate) fn routes(persister: &Arc<Persister>) {
     let shared = persister.clone();
     persister.context.admin.route("GET", "/admin/partitions", move |_| {
         let persister = shared.clone();
         async move { Ok(partitions(&persister).await?) }
     });
+    placement::routes(persister);
 }
 
 async fn partitions(persister: &Persister) -> anyhow::Result<serde_json::Value> {

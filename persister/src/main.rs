@@ -7,6 +7,7 @@ mod db;
 mod history;
 mod lease;
 mod load;
+mod moving;
 mod partition;
 mod persister;
 mod places;

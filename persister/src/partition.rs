@@ -6,10 +6,14 @@ use futures::FutureExt as _;
 use lapwing_links::kafka::Kafka;
 use lapwing_model::{PartitionId, Position};
 use lapwing_persister_core::Placement;
-use lapwing_runtime::Tasks;
+use lapwing_runtime::{OnError, Tasks};
 use parking_lot::Mutex;
 
-use crate::{persister::Persister, unit::Opening};
+use crate::{
+    moving::{self, Mover},
+    persister::Persister,
+    unit::Opening,
+};
 
 /// Why a partition's work ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,7 +109,9 @@ pub(crate) struct Held {
     kafka: Kafka,
     partition: PartitionId,
     units: HashMap<usize, Unit>,
-    pub(crate) tasks: Tasks,
+    /// What brings the partition elsewhere.
+    mover: Option<Tasks>,
+    tasks: Tasks,
 }
 
 impl Held {
@@ -122,6 +128,7 @@ impl Held {
             kafka: kafka.clone(),
             partition: partition.clone(),
             units: HashMap::new(),
+            mover: None,
             tasks,
         }
     }
@@ -131,8 +138,11 @@ impl Held {
         if self.is_stopping() {
             return;
         }
-        let wanted = placement.instances_of(&self.partition);
-        self.persister.marks.expect(&self.partition, placement.read_from(&self.partition));
+        let mut wanted = placement.instances_of(&self.partition);
+        if self.persister.closing.lock().contains(&self.partition) {
+            wanted.retain(|instance| *instance != placement.placed(&self.partition).instance);
+        }
+        self.persister.expect_marks(&self.partition);
         let (persister, partition) = (&self.persister, &self.partition);
         self.units.retain(|instance, unit| {
             let rule = |placement: &Placement| placement.rule(partition, *instance);
@@ -155,6 +165,22 @@ impl Held {
                 self.units.insert(instance, unit);
             }
         }
+        let ended = self.mover.as_ref().is_none_or(|tasks| tasks.ended().now_or_never().is_some());
+        if ended && moving::is_due(placement.placed(&self.partition)) {
+            self.mover = Some(self.start_mover());
+        }
+    }
+
+    fn start_mover(&self) -> Tasks {
+        let tasks = self.tasks.child();
+        let mover = Mover {
+            persister: self.persister.clone(),
+            partition: self.partition.clone(),
+            lease_epoch: self.lease_epoch,
+            stop: tasks.stopping(),
+        };
+        tasks.spawn(format!("move {}", self.partition), OnError::StopService, mover.run());
+        tasks
     }
 
     fn start(&self, instance: usize, placement: Arc<Placement>) -> Unit {
@@ -185,10 +211,6 @@ impl Held {
         self.units.values().map(|unit| unit.placement.version).min()
     }
 
-    pub(crate) fn has_unit(&self, instance: usize) -> bool {
-        self.units.contains_key(&instance)
-    }
-
     /// Consuming ends now, writing after the transaction in hand.
     pub(crate) fn stop(&self) {
         self.tasks.stop();
@@ -204,14 +226,17 @@ impl Held {
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        self.tasks.ended().now_or_never().is_some() && self.units.values().all(Unit::has_ended)
+        let ended = |tasks: &Tasks| tasks.ended().now_or_never().is_some();
+        self.mover.iter().all(ended) && self.units.values().all(Unit::has_ended)
     }
 
     pub(crate) async fn ended(&self) {
         for unit in self.units.values() {
             unit.tasks.ended().await;
         }
-        self.tasks.ended().await;
+        if let Some(mover) = &self.mover {
+            mover.ended().await;
+        }
     }
 
     /// Nothing of it is shown any more.

@@ -1,7 +1,7 @@
 //! What all partitions of this process share.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -33,6 +33,8 @@ pub(crate) struct Persister {
     pub(crate) waiting: Vec<Arc<Budget>>,
     /// Every partition that this process holds, with each instance that it is written to.
     pub(crate) partitions: Mutex<HashMap<(PartitionId, usize), Arc<Progress>>>,
+    /// About to be placed elsewhere: stored is what is on both.
+    pub(crate) closing: Mutex<HashSet<PartitionId>>,
     kafka_trouble: Mutex<HashMap<PartitionId, String>>,
     /// Of each instance; none: as fast as it goes.
     pace: Vec<Mutex<Pace>>,
@@ -60,6 +62,7 @@ impl Persister {
             queue_rows: (config.queue_rows / partitions.max(1)).max(config.batch_rows),
             waiting: dbs.iter().map(|_| Budget::new("consume_bytes", bytes)).collect(),
             partitions: Mutex::default(),
+            closing: Mutex::default(),
             kafka_trouble: Mutex::default(),
             since: Instant::now(),
             context,
@@ -74,6 +77,16 @@ impl Persister {
     /// The health check of a partition's way into an instance.
     pub(crate) fn check(&self, partition: &PartitionId, instance: usize) -> String {
         self.dbs[instance].check(&format!("partition {partition}"))
+    }
+
+    /// Marks wait for each instance where a partition's rows have to be.
+    pub(crate) fn expect_marks(&self, partition: &PartitionId) {
+        let placement = self.places.current();
+        let mut instances = placement.read_from(partition);
+        if self.closing.lock().contains(partition) {
+            instances.extend(placement.placed(partition).filling);
+        }
+        self.marks.expect(partition, instances);
     }
 
     /// How long a writer waits before so many rows.

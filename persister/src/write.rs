@@ -22,7 +22,7 @@ use crate::{
 mod sql;
 mod transaction;
 
-pub(crate) use sql::{position, stored};
+pub(crate) use sql::{insert, position, stored};
 
 use sql::Dead;
 use transaction::{Outcome, Work};

@@ -247,8 +247,22 @@ impl Placement {
                     })
                     .collect(),
             ),
-            _ => Rule(vec![self.placed(partition).gets_rows(instance)]),
+            _ => {
+                let placed = self.placed(partition);
+                // Where rows are being brought they may be there already; once they are placed there none may.
+                Rule(vec![placed.gets_rows(instance), placed.filling == Some(instance)])
+            }
         }
+    }
+
+    /// The partitions that lie wholly in a range of buckets; None: the range is not whole partitions.
+    pub fn partitions_in(&self, first: u32, last: u32) -> Option<Vec<PartitionId>> {
+        let size = BUCKETS / self.partitions;
+        if first > last || last >= BUCKETS || first % size != 0 || (last + 1) % size != 0 {
+            return None;
+        }
+        let numbers = first / size..(last + 1) / size;
+        Some(numbers.flat_map(|number| KINDS.map(|kind| PartitionId::new(kind.topic(), number))).collect())
     }
 
     /// Whether the unit of a partition on this instance writes the item.
@@ -401,5 +415,9 @@ mod tests {
         let odd = placement("0-99=one 100-255=two", "").unwrap();
         assert!(odd.configured().check_partitions(8).unwrap_err().to_string().contains("multiples of 32"));
         assert!(odd.configured().check_partitions(64).is_ok());
+        assert_eq!(odd.partitions_in(0, 63).map(|all| all.len()), Some(6));
+        for (first, last) in [(0, 62), (1, 63), (32, 31), (224, 287)] {
+            assert_eq!(odd.partitions_in(first, last), None, "{first}-{last}");
+        }
     }
 }

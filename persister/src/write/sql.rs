@@ -12,7 +12,7 @@ use sqlx::{AssertSqlSafe, MySql, MySqlConnection, mysql::MySqlArguments, query::
 type Prepared<'q> = Query<'q, MySql, MySqlArguments>;
 
 /// `INSERT INTO into (columns) VALUES (?, …), … tail`, once per chunk of rows.
-async fn insert<'q, T>(
+pub(crate) async fn insert<'q, T>(
     connection: &mut MySqlConnection,
     into: &str,
     columns: &[&str],

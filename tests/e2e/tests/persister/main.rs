@@ -6,6 +6,7 @@ mod faults;
 mod feed;
 mod history;
 mod load;
+mod moves;
 mod placement;
 mod rows;
 mod start;

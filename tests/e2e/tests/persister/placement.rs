@@ -1,6 +1,7 @@
 //! Several MySQL instances: rows land where the map says, each instance by itself.
 
 use std::{
+    collections::HashMap,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -48,7 +49,7 @@ pub(crate) fn of(tenant: &str, record: Record) -> Record {
 }
 
 impl World {
-    fn two(&self) -> &MySqlPool {
+    pub(crate) fn two(&self) -> &MySqlPool {
         &self.two.as_ref().unwrap().sql
     }
 
@@ -172,7 +173,7 @@ async fn kills_lose_and_double_nothing_on_either_instance() {
     world.cluster.start_services().await.unwrap();
     let rooms: Vec<_> = [false, true]
         .into_iter()
-        .flat_map(|second| (0..2).map(move |n| room_in(TENANT, second, n)))
+        .flat_map(|second| (0..2).map(move |n| (TENANT, room_in(TENANT, second, n))))
         .collect();
     let stop = AtomicBool::new(false);
     let killing = async {
@@ -185,8 +186,8 @@ async fn kills_lose_and_double_nothing_on_either_instance() {
         }
         stop.store(true, Ordering::Relaxed);
     };
-    let (written, ()) = tokio::join!(write_until(&world, &stop, &rooms), killing);
-    for (room, last) in written {
+    let (written, ()) = tokio::join!(write_until(&world, &stop, &rooms, 1), killing);
+    for (_, room, last) in written {
         let second = bucket_of(&ConversationKey::new(TENANT, room.as_str())).unwrap() >= 128;
         let (here, there) = if second { (world.two(), &world.sql) } else { (&world.sql, world.two()) };
         let table = table_of(TENANT, &room);
@@ -198,25 +199,32 @@ async fn kills_lose_and_double_nothing_on_either_instance() {
     assert_eq!(world.count("dead_letters").await, 0);
 }
 
-/// Conversations, each of a partition of its own or with all others of it before, written on until told to stop.
-pub(crate) async fn write_until(world: &World, stop: &AtomicBool, rooms: &[String]) -> Vec<(String, u64)> {
-    let mut owners = std::collections::HashMap::new();
-    for room in rooms {
-        let at = PartitionId::of(&ConversationKey::new(TENANT, room.as_str()), 8).unwrap();
+/// Conversations of tenants, written on until told to stop; how far each came.
+pub(crate) async fn write_until(
+    world: &World,
+    stop: &AtomicBool,
+    rooms: &[(&'static str, String)],
+    first: u64,
+) -> Vec<(&'static str, String, u64)> {
+    let at = |tenant: &str, room: &str| PartitionId::of(&ConversationKey::new(tenant, room), 8).unwrap();
+    let mut owners = HashMap::new();
+    for (tenant, room) in rooms {
+        let at = at(tenant, room);
         if !owners.contains_key(&at) {
-            owners.insert(at.clone(), world.feed.claim(room).await);
+            owners.insert(at.clone(), world.feed.claim_of(tenant, room).await);
         }
-        owners.get_mut(&at).unwrap().send(created(room, &["alice"])).await;
+        let owner = owners.get_mut(&at).unwrap();
+        owner.send(of(tenant, created(room, &["alice", "bob"]))).await;
+        owner.send_all((2..=first).map(|seq| of(tenant, message(room, seq)))).await;
     }
-    let mut seq = 1;
+    let mut seq = first.max(1);
     while !stop.load(Ordering::Relaxed) {
-        for room in rooms {
-            let at = PartitionId::of(&ConversationKey::new(TENANT, room.as_str()), 8).unwrap();
-            let owner = owners.get_mut(&at).unwrap();
-            owner.send_all((seq + 1..=seq + 20).map(|seq| message(room, seq))).await;
+        for (tenant, room) in rooms {
+            let owner = owners.get_mut(&at(tenant, room)).unwrap();
+            owner.send_all((seq + 1..=seq + 20).map(|seq| of(tenant, message(room, seq)))).await;
         }
         seq += 20;
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    rooms.iter().map(|room| (room.clone(), seq)).collect()
+    rooms.iter().map(|(tenant, room)| (*tenant, room.clone(), seq)).collect()
 }
